@@ -20,16 +20,16 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Foresight
+from fedlore.core.one_shot import OneShotModel
 from fedlore.core.rng import key
 from fedlore.core.scaler import Scaler, from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
-from fedlore.engine.lore import menu_for
-from fedlore.engine.one_shot import exact_rows, posterior_of
+from fedlore.engine.lore import default_space
+from fedlore.engine.one_shot import one_shot_rows, posterior_of
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Beside, Foreseen
+from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore_coke.blend import Coals, Order, check, feature_limit, model_limit, order_for, plan
 from fedlore_coke.blend.judge import Goal, Judge
 from fedlore_coke.blend.limits import lattice
@@ -72,16 +72,16 @@ def model(seed: int, *, ranged: bool) -> Personal:
 
 
 def doubting(seed: int) -> Personal:
-    """The one-round model of a simulated plant, which knows its ignorance and a range."""
+    """The one-shot model of a simulated plant, which knows its ignorance and a range."""
     plants = coking_plants(seed, test_rows=1)
     clients = [Client(p.id, p.train, p.knowledge) for p in plants]
     scaler = from_moments(mean(({"m": c.sums()}, 1.0) for c in clients)["m"])
-    exact = menu_for(17, ordered=True).exact
-    rows = {c.id: exact_rows(c, exact, scaler, classes=20) for c in clients}
-    found = posterior_of(rows, exact.basis.groups(exact.columns(17)))
-    member = Foreseen(Foresight(exact, found, rows["plant-2"].home, 20), scaler)
-    beside = Beside((member,), (1.0,), 0.0)
-    return Personal(mlp(17, 20, hidden=()), clients[1].knowledge, scaler=scaler, beside=beside)
+    one_shot = default_space(17, ordered=True).one_shot
+    rows = {c.id: one_shot_rows(c, one_shot, scaler, classes=20) for c in clients}
+    found = posterior_of(rows, one_shot.basis.groups(one_shot.columns(17)))
+    member = OneShotMember(OneShotModel(one_shot, found, rows["plant-2"].home, 20), scaler)
+    ensemble = Ensemble((member,), (1.0,), 0.0)
+    return Personal(mlp(17, 20, hidden=()), clients[1].knowledge, scaler=scaler, ensemble=ensemble)
 
 
 def trials(seeds: int) -> list[dict[str, object]]:

@@ -28,7 +28,7 @@ from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
-from fedlore.models.ensemble import Beside
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import OrderMember
 from fedlore.models.own.trees import LEAF, Trees
@@ -155,8 +155,8 @@ def mixture(schema: Schema, known: Knowledge, x: torch.Tensor, trees: int, depth
         OrderMember("boosted", grown(d + 3, trees // 3, 3), True, True, 1.0, k),
         OrderMember("ordinal", line, False, False, 1.0, k),
     )
-    beside = Beside(members, (0.2, 0.2, 0.2), 0.3, 0.1)
-    return Personal(ordered_mlp(d, k), known, scaler=Scaler.of(x), beside=beside)
+    ensemble = Ensemble(members, (0.2, 0.2, 0.2), 0.3, 0.1)
+    return Personal(ordered_mlp(d, k), known, scaler=Scaler.of(x), ensemble=ensemble)
 
 
 def main() -> None:

@@ -82,8 +82,8 @@ def _own_comments(cls: type) -> dict[str, str]:
         while line in words and lines[line - 1].lstrip().startswith("#"):
             above.insert(0, words[line])
             line -= 1
-        beside = [words[n] for n in range(node.lineno, (node.end_lineno or 0) + 1) if n in words]
-        found[node.target.id] = " ".join((*above, *beside)).strip()
+        ensemble = [words[n] for n in range(node.lineno, (node.end_lineno or 0) + 1) if n in words]
+        found[node.target.id] = " ".join((*above, *ensemble)).strip()
     return found
 
 

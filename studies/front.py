@@ -62,8 +62,8 @@ def main() -> None:
     right.axhline(0.0, color="#999", linewidth=1)
     for place, (name, points) in enumerate(promises().items()):
         asked, off, half = zip(*points, strict=True)
-        beside = [x + 0.006 * (place - 1) for x in asked]
-        right.errorbar(beside, off, half, fmt="o-", color=COLOURS[name], label=PLANNERS[name])
+        ensemble = [x + 0.006 * (place - 1) for x in asked]
+        right.errorbar(ensemble, off, half, fmt="o-", color=COLOURS[name], label=PLANNERS[name])
     right.set_ylim(-0.5, 0.2)
     right.set_xlabel("probability asked for")
     right.set_ylabel("true minus promised")

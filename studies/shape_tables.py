@@ -58,8 +58,8 @@ def tables(lines: Sequence[Row]) -> str:
         parts = [name, str(rows), str(len(scores)), level("without"), change("with")]
         parts += [change("half", at=OTHERS), change("false")]
         first.append("| " + " | ".join(parts) + " |")
-        beside = [part for r in rivals for part in (level(r), change("with", r))]
-        second.append("| " + " | ".join([name, str(rows), level("with"), *beside]) + " |")
+        ensemble = [part for r in rivals for part in (level(r), change("with", r))]
+        second.append("| " + " | ".join([name, str(rows), level("with"), *ensemble]) + " |")
     return "\n".join([*first, "", *second]) + "\n"
 
 

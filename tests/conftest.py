@@ -83,11 +83,13 @@ def short_recipe(monkeypatch):
 
 def shorten_recipe(monkeypatch):
     """A recipe that takes a moment: two candidates, two folds, own models without trees."""
-    usual = train.menu_for
+    usual = train.default_space
 
     def few(*args, **kinds):
-        menu = usual(*args, **kinds)
-        return replace(menu, candidates=menu.candidates[:2], folds=2, finishes=(0, 2))
+        search_space = usual(*args, **kinds)
+        return replace(
+            search_space, candidates=search_space.candidates[:2], folds=2, finishes=(0, 2)
+        )
 
-    monkeypatch.setattr(train, "menu_for", few)
+    monkeypatch.setattr(train, "default_space", few)
     monkeypatch.setattr(baseline, "has_trees", lambda: False)

@@ -60,10 +60,10 @@ def test_public_modules_say_what_they_promise():
 
 
 def test_their_commands_arrive_as_anybodys_do():
-    brought = {one.name: one.load() for one in entry_points(group="fedlore.commands")}
-    assert set(brought) >= {"demo", "new", "up", "blend", "paper", "leak"}
-    assert all(isinstance(one, Command) for one in brought.values())
-    assert set(all_commands()) == {*OWN, *brought}
+    benefit = {one.name: one.load() for one in entry_points(group="fedlore.commands")}
+    assert set(benefit) >= {"demo", "new", "up", "blend", "paper", "leak"}
+    assert all(isinstance(one, Command) for one in benefit.values())
+    assert set(all_commands()) == {*OWN, *benefit}
 
 
 def test_help_waits_for_no_command():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .engine import Fitted as Fitted
     from .engine import federate as federate
     from .engine import fit as fit
-    from .engine.lore import Menu as Menu
+    from .engine.lore import SearchSpace as SearchSpace
     from .engine.tuning import Tuning as Tuning
     from .errors import ConfigError as ConfigError
     from .errors import FedloreError as FedloreError
@@ -63,7 +63,7 @@ _HOMES = {
     "core.inject": "inject",
     "core.nets": "lenet5 logistic mlp",
     "engine": "Fitted federate fit",
-    "engine.lore": "Menu",
+    "engine.lore": "SearchSpace",
     "engine.tuning": "Tuning",
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",

@@ -77,9 +77,11 @@ def test_meet_and_join_are_and_and_or(one, other):
 
 
 def test_intervals_that_touch_are_one_and_neighbouring_floats_are_not():
-    beside = math.nextafter(2.0, 3.0)
+    ensemble = math.nextafter(2.0, 3.0)
     touching = Sets.of(torch.tensor([[1.0, 2.0]]), torch.tensor([[2.0, 3.0]]))
-    apart = Sets.of(torch.tensor([[1.0, beside]], dtype=torch.float64), torch.tensor([[2.0, 3.0]]))
+    apart = Sets.of(
+        torch.tensor([[1.0, ensemble]], dtype=torch.float64), torch.tensor([[2.0, 3.0]])
+    )
     assert touching.lower.shape == (1, 1)
     assert apart.lower.shape == (1, 2)
 

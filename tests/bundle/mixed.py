@@ -5,11 +5,11 @@ from torch import Tensor
 
 from fedlore import Knowledge, Personal
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, Exact, ExactRows, Foresight, solve, sum_rows
+from fedlore.core.one_shot import Basis, OneShot, OneShotModel, OneShotRows, solve, sum_rows
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from fedlore.models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
 from fedlore.models.own.trees import LEAF, Trees
@@ -77,16 +77,18 @@ def trees(
     )
 
 
-def foresight(x: Tensor, classes: int, *, terms="quadratic", random=5, start="expert", hears=True):
-    """The one-round model of drawn places, found from rows without knowledge."""
-    exact = Exact(Basis(terms, random), start, hears)
+def one_shot_model(
+    x: Tensor, classes: int, *, terms="quadratic", random=5, start="expert", hears=True
+):
+    """The one-shot model of drawn places, found from rows without knowledge."""
+    one_shot = OneShot(Basis(terms, random), start, hears)
     scaler = Scaler.of(x)
-    features, from_ = exact.rows(scaler(x), None, None, classes=classes)
+    features, from_ = one_shot.rows(scaler(x), None, None, classes=classes)
     y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)
-    rows = ExactRows(features, y - from_, from_)
+    rows = OneShotRows(features, y - from_, from_)
     home, sums = sum_rows(rows.features, rows.target)
-    groups = exact.basis.groups(exact.columns(x.shape[1]))
-    return Foresight(exact, solve(sums, groups), home, classes), scaler
+    groups = one_shot.basis.groups(one_shot.columns(x.shape[1]))
+    return OneShotModel(one_shot, solve(sums, groups), home, classes), scaler
 
 
 def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]:
@@ -99,7 +101,7 @@ def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]
         ClassMember("logistic", linear(heard, k, seed=9), True, False, 0.7),
         ClassMember("forest", trees(heard, k, votes=True, seed=3), True, True, 1.2),
         ClassMember("steps", trees(d, k, count=2 * k, seed=4), False, False, 1.0),
-        Foreseen(*foresight(x, k)),
+        OneShotMember(*one_shot_model(x, k)),
     )
 
 
@@ -111,7 +113,7 @@ def mixture(
     members: tuple[object, ...] | None = None,
     net: torch.nn.Module | None = None,
     expert: float = 0.1,
-    sharpness: float = 1.5,
+    inverse_temperature: float = 1.5,
 ) -> Personal:
     """A personal model with a member of each kind beside an ordinal head."""
     d = x.shape[1]
@@ -119,9 +121,9 @@ def mixture(
     members = class_members(d, classes, sources, x) if members is None else members
     share = (1.0 - expert) / (len(members) + 1)
     weights = (share,) * len(members)
-    beside = Beside(members, weights, 1.0 - expert - sum(weights), expert, sharpness)
+    ensemble = Ensemble(members, weights, 1.0 - expert - sum(weights), expert, inverse_temperature)
     net = net or ordinal(d, classes)
-    return Personal(net, knowledge, scaler=Scaler.of(x), beside=beside)
+    return Personal(net, knowledge, scaler=Scaler.of(x), ensemble=ensemble)
 
 
 def ordinal(d: int, classes: int, **options) -> torch.nn.Module:
@@ -138,9 +140,9 @@ def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegr
     members = (
         NumberMember("ridge", linear(d + 3, 1, seed=1), True, True, 2.0),
         NumberMember("boosted", trees(d + 3, 1, scale=20.0, seed=2), True, False, 3.0),
-        ForeseenNumber(*foresight(x, k, **basis)),
+        OneShotNumber(*one_shot_model(x, k, **basis)),
     )
-    beside = NumberBeside(members, (0.2, 0.3, 0.1), 0.3, 0.1, 4.0)
+    ensemble = NumberEnsemble(members, (0.2, 0.3, 0.1), 0.3, 0.1, 4.0)
     inner = plain.inner
     return PersonalRegressor(
         inner.model,
@@ -148,7 +150,7 @@ def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegr
         plain.knowledge,
         scaler=inner.scaler,
         hears=plain.hears,
-        beside=beside,
+        ensemble=ensemble,
     )
 
 

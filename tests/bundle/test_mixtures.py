@@ -11,7 +11,7 @@ from fedlore import Knowledge
 from fedlore.bundle import bundle_of, reasons, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.ensemble import member_weights
-from fedlore.bundle.store import BESIDE, open_members
+from fedlore.bundle.store import ENSEMBLE, open_members
 from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.core.store import pack_tensors, unpack_tensors
@@ -50,7 +50,7 @@ def test_other_rules_keep_members_and_weights(tmp_path):
         update_bundle(made, tmp_path / "site" / "knowledge.toml")
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = update_bundle(deaf, tmp_path / "site" / "knowledge.toml")
-    assert member_weights(new.personal.beside) == member_weights(deaf.personal.beside)
+    assert member_weights(new.personal.ensemble) == member_weights(deaf.personal.ensemble)
     assert new.personal.knowledge.range is None
 
 
@@ -59,8 +59,8 @@ def test_another_trust_is_the_experts_weight():
     new = update_bundle(made, trust=0.4).personal
     old = made.personal
     assert new.reliance == 0.4
-    assert new.beside.network == pytest.approx(old.beside.network * 0.6 / 0.9)
-    assert new.beside.weights == pytest.approx([w * 0.6 / 0.9 for w in old.beside.weights])
+    assert new.ensemble.network == pytest.approx(old.ensemble.network * 0.6 / 0.9)
+    assert new.ensemble.weights == pytest.approx([w * 0.6 / 0.9 for w in old.ensemble.weights])
 
 
 def test_the_command_says_that_the_weights_stay(tmp_path):
@@ -97,22 +97,22 @@ def changed(change):
     """The bundle with its description and tensors changed, opened."""
     made = stored(mixed())
     header = json.loads(made.members["bundle.json"])
-    tensors = unpack_tensors(made.members[BESIDE])[0]
-    change(header["beside"], tensors)
+    tensors = unpack_tensors(made.members[ENSEMBLE])[0]
+    change(header["ensemble"], tensors)
     members = {**made.members, "bundle.json": json.dumps(header).encode()}
-    return open_members({**members, BESIDE: pack_tensors(tensors)})
+    return open_members({**members, ENSEMBLE: pack_tensors(tensors)})
 
 
 def _set(name, place, value):
-    def change(beside, tensors):
+    def change(ensemble, tensors):
         tensors[name].view(-1)[place] = value
 
     return change
 
 
 def _say(key, value, member=None):
-    def change(beside, tensors):
-        (beside if member is None else beside["members"][member])[key] = value
+    def change(ensemble, tensors):
+        (ensemble if member is None else ensemble["members"][member])[key] = value
 
     return change
 
@@ -123,8 +123,8 @@ HOSTILE = {
     "a weight that is no number": _say("weight", "much", 0),
     "a truth as a weight": _say("weight", True, 0),
     "NaN as a weight": _say("network", float("nan")),
-    "no sharpness": _say("sharpness", 0.0),
-    "an endless sharpness": _say("sharpness", float("inf")),
+    "no sharpness": _say("inverse_temperature", 0.0),
+    "an endless sharpness": _say("inverse_temperature", float("inf")),
     "another width": _say("width", -1.0, 0),
     "another kind": _say("kind", "pickle", 0),
     "another body": _say("body", "code", 0),
@@ -137,7 +137,7 @@ HOSTILE = {
     "a basis without end": _say("basis", {"terms": "quadratic", "random": 10**12}, 6),
     "an unknown basis": _say("basis", {"terms": "cubic"}, 6),
     "a start of no kind": _say("start", "anywhere", 6),
-    "two models of one round": lambda b, t: b["members"].append(dict(b["members"][6])),
+    "two one-shot models": lambda b, t: b["members"].append(dict(b["members"][6])),
     "a member too few": lambda b, t: b["members"].pop(),
     "a member of no tensors": lambda b, t: b["members"].append(dict(b["members"][0])),
     "a tensor of nobody": lambda b, t: t.update({"evil": torch.zeros(1)}),
@@ -151,11 +151,11 @@ HOSTILE = {
     "a threshold that is no number": _set("own.2.threshold", 0, float("nan")),
     "a scale of 0": _set("own.0.scale", 0, 0.0),
     "a NaN among the weights": _set("own.0.weight", 0, float("nan")),
-    "a negative variance": _set("exact.covariance", 0, -1.0),
-    "no noise": _set("exact.noise", 0, 0.0),
-    "a mean without end": _set("exact.mean", 0, float("inf")),
-    "a spread of 0": _set("exact.spread", 0, 0.0),
-    "a shape that does not fit": lambda b, t: t.update({"exact.mean": torch.zeros(3).double()}),
+    "a negative variance": _set("one_shot.covariance", 0, -1.0),
+    "no noise": _set("one_shot.noise", 0, 0.0),
+    "a mean without end": _set("one_shot.mean", 0, float("inf")),
+    "a spread of 0": _set("one_shot.spread", 0, 0.0),
+    "a shape that does not fit": lambda b, t: t.update({"one_shot.mean": torch.zeros(3).double()}),
     "single precision": lambda b, t: t.update({"own.0.mean": t["own.0.mean"].float()}),
 }
 
@@ -173,7 +173,7 @@ def test_drawn_damage_never_gets_past_the_door_as_anything_but_a_sentence():
     made = stored(mixed())
     draw = torch.Generator().manual_seed(5)
     x = rows(20)
-    for name in ("bundle.json", BESIDE):
+    for name in ("bundle.json", ENSEMBLE):
         for _ in range(150):
             data = bytearray(made.members[name])
             data[int(torch.randint(len(data), (), generator=draw))] = int(
@@ -190,18 +190,18 @@ def test_drawn_damage_never_gets_past_the_door_as_anything_but_a_sentence():
 
 def test_both_halves_of_a_mixture_must_be_there():
     made = stored(mixed())
-    without = {n: d for n, d in made.members.items() if n != BESIDE}
+    without = {n: d for n, d in made.members.items() if n != ENSEMBLE}
     with pytest.raises(Refused, match="belong together"):
         open_members(without)
     with pytest.raises(Refused, match="belong together"):
-        open_members({**bundle().members, BESIDE: made.members[BESIDE]})
+        open_members({**bundle().members, ENSEMBLE: made.members[ENSEMBLE]})
 
 
 def test_members_stay_inside_the_range_whatever_overflows():
     huge = linear(2, 1)
     huge = replace(huge, weight=huge.weight * 1e300)
     wild = OrderMember("wild", huge, False, False, 1e-3, 3)
-    model = mixed(members=(wild,), sharpness=1e30, net=plain_net(2, 3))
+    model = mixed(members=(wild,), inverse_temperature=1e30, net=plain_net(2, 3))
     with torch.no_grad():
         for values in model.model.parameters():
             values.mul_(1e18)
@@ -212,5 +212,5 @@ def test_members_stay_inside_the_range_whatever_overflows():
 
 
 def test_a_plain_model_has_nothing_beside_it():
-    assert personal(Knowledge(schema=SCHEMA)).beside is None
+    assert personal(Knowledge(schema=SCHEMA)).ensemble is None
     assert "mixture" not in bundle().card

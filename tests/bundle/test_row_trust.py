@@ -25,7 +25,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.ensemble import Ensemble, NumberEnsemble
 from fedlore.models.own.members import ClassMember, NumberMember
 from fedlore.models.regressor import PersonalRegressor
 from fedlore.studio.site_model import predict_under
@@ -82,28 +82,28 @@ X = torch.tensor(
 def personal(folder, *, number=False, mixed=False, trust=TRUST):
     text = (NUMBER + trust if number else CLASSES + trust) + FEATURES
     (folder / "knowledge.toml").write_text(text)
-    return trusting(number, mixed, text)
+    return with_trust(number, mixed, text)
 
 
-def trusting(number, mixed, text=None):
+def with_trust(number, mixed, text=None):
     """A model whose λ is its row's own."""
     text = text or (NUMBER + TRUST if number else CLASSES + TRUST) + FEATURES
     torch.manual_seed(3)
     file = Knowledge.read({"knowledge.toml": text.encode()})
     if number:
-        beside = None
+        ensemble = None
         if mixed:
             member = NumberMember("line", linear(6, 1, seed=4), False, False, 1.0)
-            beside = NumberBeside((member,), (0.3,), 0.6, 0.1, 0.8)
+            ensemble = NumberEnsemble((member,), (0.3,), 0.6, 0.1, 0.8)
         scaler = scaler_of_scope(file.schema)
         model = nn.Linear(6, 5)
-        return PersonalRegressor(model, file.bins, file, scaler=scaler, beside=beside)
-    beside = None
+        return PersonalRegressor(model, file.bins, file, scaler=scaler, ensemble=ensemble)
+    ensemble = None
     if mixed:
-        beside = Beside(
+        ensemble = Ensemble(
             (ClassMember("line", linear(6, 3, seed=4), False, False, 1.0),), (0.3,), 0.6, 0.1, 1.5
         )
-    return Personal(nn.Linear(6, 3), file, scaler=scaler_of_scope(file.schema), beside=beside)
+    return Personal(nn.Linear(6, 3), file, scaler=scaler_of_scope(file.schema), ensemble=ensemble)
 
 
 def expected(constant):

@@ -17,7 +17,7 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Beside
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own import baseline
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import OrderMember
@@ -44,8 +44,8 @@ def graph_of(bundle):
 def kept(seed, task, tmp_path, *, mixed=False):
     personal, shapes, draw = random_site(seed, task)
     if mixed:
-        _, beside, shapes, draw = mixed_site(seed, task)
-        personal = with_members(personal, beside)
+        _, ensemble, shapes, draw = mixed_site(seed, task)
+        personal = with_members(personal, ensemble)
     bundle = bundle_of(personal, "plant", schema=SCHEMA)
     write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
@@ -89,11 +89,11 @@ def test_many_mixtures_with_trees_keep_the_order_in_graphs(task, tmp_path):
 
 def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
     body = Linear(*(torch.ones(3).double() for _ in range(2)), torch.ones(3, 1).double(), K_HALF)
-    beside = Beside((OrderMember("ridge", body, False, False, 1.0, K),), (0.5,), 0.5)
+    ensemble = Ensemble((OrderMember("ridge", body, False, False, 1.0, K),), (0.5,), 0.5)
     rises, falls = (SiteShapes((FeatureShape("a", e),), SCHEMA) for e in ("raises", "lowers"))
     model = lipschitz_mlp(K, Shaping(3))
     known = Knowledge(schema=SCHEMA, shapes=rises)
-    bundle = bundle_of(Personal(model, known, beside=beside), "plant", schema=SCHEMA)
+    bundle = bundle_of(Personal(model, known, ensemble=ensemble), "plant", schema=SCHEMA)
     replace(known, shapes=falls).write(tmp_path / "other.toml")
     with pytest.raises(FedloreError, match="'ridge' beside .* not keep the shapes .a lowers"):
         update_bundle(bundle, tmp_path / "other.toml")

@@ -70,9 +70,9 @@ def test_reasons_and_card_say_that_rules_are_soft():
 
 def test_no_claim_hangs_on_a_soft_rule(tmp_path):
     hard = known(table_of([{"ash": "> 12", "then": "C"}], SCHEMA, kind="predict"), soft=())
-    beside = known(hard.prediction, soft=(RULES, UPPER))
+    ensemble = known(hard.prediction, soft=(RULES, UPPER))
     without, with_ = (
-        {c["claim"]: c for c in certify(bundled(k))["claims"]} for k in (hard, beside)
+        {c["claim"]: c for c in certify(bundled(k))["claims"]} for k in (hard, ensemble)
     )
     for name in ("inside-range", "finite-weights", "never-empty"):
         assert with_[name] == without[name]

@@ -22,7 +22,7 @@ from fedlore.knowledge.views import Recalibrated
 from ..theory.test_shapes import random_site
 from .making import SCHEMA, known, personal, regressor, rows
 from .mixed import mixture, number_mixture, ordinal
-from .test_row_trust import trusting
+from .test_row_trust import with_trust
 from .test_soft import LIMITS
 from .test_soft import known as soft
 
@@ -60,7 +60,7 @@ SITES = {
     "number mixture": lambda: number_mixture(regressor(), rows()),
     "hearing number mixture": lambda: number_mixture(regressor(True), rows()),
     **{
-        f"row trust in a mixture{' of numbers' * number}": (lambda n=number: trusting(n, True))
+        f"row trust in a mixture{' of numbers' * number}": (lambda n=number: with_trust(n, True))
         for number in (False, True)
     },
     **{f"shapes of {t}": (lambda t=t: random_site(4, t)[0]) for t in ("classes", "number")},

@@ -1,10 +1,18 @@
-"""Features of the one-round model, and what its server refuses."""
+"""Features of the one-shot model, and what its server refuses."""
 
 import pytest
 import torch
 
 from fedlore import ConfigError, FedloreError
-from fedlore.core.one_shot import Basis, Exact, ExactRows, Foresight, solve, sum_rows, sum_shapes
+from fedlore.core.one_shot import (
+    Basis,
+    OneShot,
+    OneShotModel,
+    OneShotRows,
+    solve,
+    sum_rows,
+    sum_shapes,
+)
 
 ROW = torch.tensor([[1.0, 2.0, -1.0]])
 
@@ -81,11 +89,11 @@ def test_a_site_foresees_classes_from_what_it_hears():
     g = torch.Generator().manual_seed(0)
     x, y = torch.randn(200, 2, generator=g), torch.randint(2, 10, (200,), generator=g)
     prior = torch.nn.functional.one_hot(y - 2, 10).float()
-    exact = Exact(Basis("linear"))
-    features, start = exact.rows(x, prior, None, classes=10)
-    rows = ExactRows(features, y.double() - start, start)
-    found = solve(rows.sums(), exact.basis.groups(exact.columns(2)))
-    site = Foresight(exact, found, rows.home, 10)
+    one_shot = OneShot(Basis("linear"))
+    features, start = one_shot.rows(x, prior, None, classes=10)
+    rows = OneShotRows(features, y.double() - start, start)
+    found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(2)))
+    site = OneShotModel(one_shot, found, rows.home, 10)
     assert (site.logits(x, prior).argmax(1) == y).all()
     assert (site.held_out(rows).argmax(1) == y).all()
     assert (site.logits(x, prior).exp().sum(1) - 1).abs().max() < 1e-9
@@ -93,4 +101,4 @@ def test_a_site_foresees_classes_from_what_it_hears():
 
 def test_a_start_that_is_none_of_three_is_refused():
     with pytest.raises(ConfigError, match="start must be one of none, middle, expert, got 'top'"):
-        Exact(start="top")
+        OneShot(start="top")

@@ -7,28 +7,28 @@ import torch
 
 from fedlore import FedAvg, FedloreError, Plan, federate
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, Exact, sum_shapes
+from fedlore.core.one_shot import Basis, OneShot, sum_shapes
 from fedlore.core.wire import TASK_KINDS, Task, digest
 from fedlore.engine import Local, Recipe
 from fedlore.engine.loop import scale_together
-from fedlore.engine.one_shot import solve_together
+from fedlore.engine.one_shot import solve_sums
 from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
-CHOSEN = {"vote", "settle"}  # of a recipe that is chosen: tests/engine/lore says what they hold
-EXACT = Exact(Basis("quadratic"))
+CHOSEN = {"vote", "ensemble"}  # of a recipe that is chosen: tests/engine/lore says what they hold
+EXACT = OneShot(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 
 
 def test_nothing_but_model_differences_leaves_a_client():
     model = mlp(FEATURES, CLASSES, hears=True)
-    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), exact=EXACT)
+    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), one_shot=EXACT)
     spy = Spy(Local(federation(), recipe))
     scale_together(spy)
-    solve_together(spy, GROUPS)
+    solve_sums(spy, GROUPS)
     federate(spy, recipe, 2, evaluate=1)
     shapes = {name: p.shape for name, p in model.named_parameters()}
     kinds = {task.kind for task, _ in spy.tasks}
@@ -58,13 +58,13 @@ def test_the_server_sends_the_model_and_nothing_else():
 
 def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
     model = mlp(FEATURES, CLASSES)
-    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), exact=EXACT)
+    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), one_shot=EXACT)
     masked = SecureAggregation()
     halves = SiteFilters(local := Local(federation(), recipe), sites_of(masked, local), hides=True)
     spy = Spy(halves)
     transport = masked.over(spy)
     scale_together(transport)
-    solve_together(transport, GROUPS)
+    solve_sums(transport, GROUPS)
     federate(transport, recipe, 2, evaluate=1)
     assert {task.kind for task, _ in spy.tasks} == {*TASK_KINDS, *PHASES} - CHOSEN
     asked = [(task.kind, name) for task, to in spy.tasks for name in to]

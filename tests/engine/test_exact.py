@@ -1,29 +1,29 @@
-"""The one-round model through the engines, and in a process of its own."""
+"""The one-shot model through the engines, and in a process of its own."""
 
 import pytest
 import torch
 
 from fedlore import Examples, FedAvg, FedloreError
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, Exact, Foresight
+from fedlore.core.one_shot import Basis, OneShot, OneShotModel
 from fedlore.engine import Client, Local, Recipe, Stacked
-from fedlore.engine.one_shot import exact_rows, posterior_of, solve_together
+from fedlore.engine.one_shot import one_shot_rows, posterior_of, solve_sums
 from fedlore.engine.training import scaler_of
 
 from .federation import CLASSES, FEATURES, federation
 
-EXACT = Exact(Basis("squares"))
+EXACT = OneShot(Basis("squares"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 
 
 def test_engines_give_the_posterior_of_the_rows():
     clients = federation()
     scaler = scaler_of(clients)
-    rows = {c.id: exact_rows(c, EXACT, scaler, classes=CLASSES) for c in clients}
+    rows = {c.id: one_shot_rows(c, EXACT, scaler, classes=CLASSES) for c in clients}
     wanted = posterior_of(rows, GROUPS)
-    recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), scaler=scaler, exact=EXACT)
+    recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), scaler=scaler, one_shot=EXACT)
     for engine in (Local, Stacked):  # of a deaf network as well
-        found = solve_together(engine(clients, recipe), GROUPS)
+        found = solve_sums(engine(clients, recipe), GROUPS)
         assert torch.equal(found.mean, wanted.mean)
         assert torch.equal(found.covariance, wanted.covariance)
 
@@ -31,7 +31,7 @@ def test_engines_give_the_posterior_of_the_rows():
 def test_a_bare_client_hears_nothing():
     client = federation()[0]
     told, bare = (
-        exact_rows(c, EXACT, None, classes=CLASSES).features for c in (client, client.bare())
+        one_shot_rows(c, EXACT, None, classes=CLASSES).features for c in (client, client.bare())
     )
     assert torch.equal(told[:, :FEATURES], bare[:, :FEATURES])
     assert (bare[:, FEATURES : FEATURES + 2] == 0).all()
@@ -40,7 +40,7 @@ def test_a_bare_client_hears_nothing():
 
 def test_many_sites_know_more_than_one():
     clients = federation((12,) * 12)
-    rows = {c.id: exact_rows(c, EXACT, None, classes=CLASSES) for c in clients}
+    rows = {c.id: one_shot_rows(c, EXACT, None, classes=CLASSES) for c in clients}
     together = posterior_of(rows, GROUPS)
     losses = {"alone": 0.0, "together": 0.0}
     for client in clients:
@@ -48,7 +48,7 @@ def test_many_sites_know_more_than_one():
         alone = posterior_of({client.id: mine}, GROUPS)
         test = client.test
         for name, found in (("alone", alone), ("together", together)):
-            logits = Foresight(EXACT, found, mine.home, CLASSES).logits(
+            logits = OneShotModel(EXACT, found, mine.home, CLASSES).logits(
                 test.x, test.prior, test.allowed
             )
             losses[name] -= float(logits.gather(1, test.y[:, None]).mean())
@@ -58,4 +58,4 @@ def test_many_sites_know_more_than_one():
 def test_rows_without_labels_teach_nothing():
     client = Client("s", Examples(torch.zeros(2, FEATURES)))
     with pytest.raises(FedloreError, match="client 's' has no labels"):
-        exact_rows(client, EXACT, None, classes=CLASSES)
+        one_shot_rows(client, EXACT, None, classes=CLASSES)

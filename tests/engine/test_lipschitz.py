@@ -9,7 +9,7 @@ from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
 from fedlore.answers import Bins, Measured
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.core.one_shot import Posterior, posterior
-from fedlore.engine.lore import menu_for
+from fedlore.engine.lore import default_space
 from fedlore.engine.lore.one_shot import given_signs
 from fedlore.engine.lore.space import SHAPED
 from fedlore.engine.stacked.params import Batch, StackedParams, Traced
@@ -170,19 +170,21 @@ def test_the_default_recipe_keeps_shapes_and_tells_what_it_went_without(task, mo
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     number = task == "number"
     sites = [number_client(i) if number else client(i) for i in range(3)]
-    menu = replace(menu_for(4, ordered=True, numbers=number, shaped=True), folds=2, finishes=(0,))
+    search_space = replace(
+        default_space(4, ordered=True, numbers=number, shaped=True), folds=2, finishes=(0,)
+    )
     fitted = fit(
         sites,
         bins=Bins(-1.0, 6.0, K) if number else None,
-        recipe=replace(menu, candidates=SHAPED[:1]),
+        recipe=replace(search_space, candidates=SHAPED[:1]),
         rounds=3,
         plan=Plan(lr=0.05, batch=16, epochs=1),
         ordered=None if number else True,
     )
     model = fitted.model("s1")
-    assert {m.name for m in model.beside.members} >= {"exact", "ridge"}
-    assert "all but the linear part" in fitted.brought("s1").left_out
-    assert not fitted.brought("s0").left_out
+    assert {m.name for m in model.ensemble.members} >= {"one_shot", "ridge"}
+    assert "all but the linear part" in fitted.benefit("s1").left_out
+    assert not fitted.benefit("s0").left_out
     low, _ = rows(9, 300)
     for column, sign in ((0, 1), (1, -1)):
         high = low.clone()

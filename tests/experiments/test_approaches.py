@@ -10,7 +10,7 @@ from fedlore.core.history import Row
 from fedlore.core.metrics import decide
 from fedlore.core.nets import mlp
 from fedlore.engine import Training
-from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.engine.lore import Candidate, SearchSpace, train_lore
 from fedlore.experiments import runner
 from fedlore.experiments.approaches import (
     APPROACHES,
@@ -109,16 +109,16 @@ def test_a_client_without_test_rows_cannot_be_scored():
 
 @pytest.mark.parametrize("reread", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_lore_is_scored_with_the_mixture_of_each_client(reread):
-    few = Menu((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
+    few = SearchSpace((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
     clients = with_models()
-    rows = run((LORE,), clients, menu=few)
+    rows = run((LORE,), clients, search_space=few)
     assert [(r["approach"], r["model"], r["pov"]) for r in rows] == [("lore", "mixture", 0.0)] * 3
     assert {r["chosen"] for r in rows} == {str(few.candidates[0])}
     fitted = train_lore(
         clients,
         Training(plan=PLAN, rounds=2),
         model=lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
-        menu=few,
+        search_space=few,
     )
     for client, row in zip(clients, rows, strict=True):
         # the personal model, asked from raw rows, predicts what was scored
@@ -140,12 +140,12 @@ def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordere
 
 
 def test_own_best_and_lore_make_a_sites_own_models_once(monkeypatch):
-    few = Menu((Candidate(True, 0.5),), folds=2, finishes=(0,))
+    few = SearchSpace((Candidate(True, 0.5),), folds=2, finishes=(0,))
     made, real = [], own_models.fit_whole
     monkeypatch.setattr(own_models, "fit_whole", lambda *a: made.append(1) or real(*a))
-    run((LOCAL_BEST,), menu=few)
+    run((LOCAL_BEST,), search_space=few)
     alone = len(made)
-    run((LOCAL_BEST, LORE), menu=few)
+    run((LOCAL_BEST, LORE), search_space=few)
     assert alone > 0 and len(made) == 2 * alone
 
 

@@ -11,7 +11,7 @@ from fedlore.bundle.predict import answer_rows
 from fedlore.cli.app import app
 from fedlore.cli.tune import write_trust
 from fedlore.core.metrics import accuracy
-from fedlore.engine.tuning import trusting
+from fedlore.engine.tuning import with_trust
 from fedlore.engine.tuning.trust import Trust
 from fedlore.experiments.approaches import trust_client
 from fedlore.experiments.runs import run_federation
@@ -113,7 +113,7 @@ def test_a_score_is_that_of_the_model_once_a_site_has_learned(tmp_path, engine):
     gathering = gather(folder_of(tmp_path))
     client = gathering.clients[0]
     chosen = {client.id: Trust(0.0, 0.2, formula="where(mine == 'own', 1, 0)")}
-    known = trusting(gathering.clients, chosen)
+    known = with_trust(gathering.clients, chosen)
     fitted = fit(known, mlp(4, 3, hidden=(4,)), rounds=1, evaluate=1, engine=engine)
     personal = fitted.model(client.id)
     said = personal.predict(client.test.x)

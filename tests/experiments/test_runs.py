@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
-from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.engine.lore import Candidate, SearchSpace, train_lore
 from fedlore.experiments import runner, runs
 from fedlore.experiments.benefit import benefit_path
 from fedlore.experiments.runs import run_federation
@@ -122,7 +122,7 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
 
 
 LORE_ONLY = """recipe = "lore"
-[menu]
+[search_space]
 folds = 2
 finishes = [0]
 own = false
@@ -147,8 +147,10 @@ def test_a_recipe_that_the_run_leaves_out_is_refused(folder):
 
 @pytest.mark.slow
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
-    few = Menu((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
-    monkeypatch.setattr(runner, "train_lore", lambda *a, **k: train_lore(*a, **k | {"menu": few}))
+    few = SearchSpace((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
+    monkeypatch.setattr(
+        runner, "train_lore", lambda *a, **k: train_lore(*a, **k | {"search_space": few})
+    )
     done = run_federation(gather(config(folder, "lore")), tmp_path / "o")
     assert {r["chosen"] for r in done.rows} < {str(one) for one in few.candidates}
     assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)

@@ -8,7 +8,7 @@ import torch
 
 from fedlore import ConfigError, FedloreError
 from fedlore.core.lipschitz import Lipschitz
-from fedlore.engine.lore import Candidate, Menu
+from fedlore.engine.lore import Candidate, SearchSpace
 from fedlore.experiments.benefit import benefit_path
 from fedlore.experiments.runs import run_federation
 from fedlore.experiments.sites import gather
@@ -74,17 +74,17 @@ def test_a_run_keeps_the_shapes_of_the_sites_that_have_some(tmp_path):
         below, above = (found.predict_proba(x).double().cumsum(1) for x in (low, high))
         assert (above <= below + 1e-5).all()
         assert find_bundle(tmp_path / "out", "s0", approach).personal.knowledge.shapes is None
-    names = {s: set(brought_of(tmp_path, s)["weights"]) for s in ("s0", "s1")}
+    names = {s: set(benefit_of(tmp_path, s)["weights"]) for s in ("s0", "s1")}
     assert any(name.startswith("quadratic") for name in names["s0"])
     assert not any(name.startswith("quadratic") for name in names["s1"])
-    assert brought_of(tmp_path, "s1")["left out"] == (
+    assert benefit_of(tmp_path, "s1")["left out"] == (
         "Left out so that the shapes hold for sure (a raises): own models with products of "
-        "features and all but the linear part of the federation of one round."
+        "features and all but the linear part of the one-shot federation."
     )
-    assert "left out" not in brought_of(tmp_path, "s0")
+    assert "left out" not in benefit_of(tmp_path, "s0")
 
 
-def brought_of(root, site):
+def benefit_of(root, site):
     return json.loads(benefit_path(root / "out", site).read_text())
 
 
@@ -115,8 +115,8 @@ def test_terms_tell_the_network_and_nothing_of_shapes():
     ("parts", "said"),
     [
         (
-            {"recipe": "lore", "menu": Menu((Candidate(head="ordered"),))},
-            "every candidate of .menu. has head = shaped, got 'ordered'",
+            {"recipe": "lore", "search_space": SearchSpace((Candidate(head="ordered"),))},
+            "candidates of .search_space. have head = shaped, got 'ordered'",
         ),
         ({"schema": schema(ordered=False)}, "is for ordered classes and numbers"),
     ],
@@ -128,13 +128,13 @@ def test_what_cannot_keep_shapes_is_refused(parts, said):
 
 def test_such_a_candidate_needs_such_a_network():
     with pytest.raises(ConfigError, match="head = shaped belongs to .model. lipschitz = true"):
-        federation(recipe="lore", menu=Menu((Candidate(head="shaped"),)))
+        federation(recipe="lore", search_space=SearchSpace((Candidate(head="shaped"),)))
 
 
 def test_terms_of_lore_offer_networks_that_keep_shapes():
     asked = federation(model=Model(hidden=(4,), lipschitz=True), recipe="lore")
     again = read_terms(terms_of(asked, run="1", participants=2).text())
-    assert {one.head for one in again.menu.candidates} == {"shaped"}
+    assert {one.head for one in again.search_space.candidates} == {"shaped"}
     assert isinstance(again.recipe("2/main/20").model, Lipschitz)
 
 

@@ -11,7 +11,15 @@ from fedlore import ConfigError, FedloreError
 from fedlore.algorithms.catalog import Method
 from fedlore.core.scaler import from_moments
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.lore import ORDERED, Candidate, Menu, SiteModel, SiteRows, Trial, train_lore
+from fedlore.engine.lore import (
+    ORDERED,
+    Candidate,
+    SearchSpace,
+    SiteModel,
+    SiteRows,
+    Trial,
+    train_lore,
+)
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.household import local_sites
@@ -21,10 +29,10 @@ from fedlore.federation.settings import Federation, read_deployed
 from fedlore.federation.site import export
 from fedlore.federation.site.consent import agreed_trials, find_breach
 from fedlore.federation.site.folder import Store, read_kit
-from fedlore.federation.site.lore import personal_of, write_settled
+from fedlore.federation.site.lore import personal_of, write_model
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.models.ensemble import Beside
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import OrderMember, see_order
 from fedlore.privacy import Dp, Privacy
@@ -33,11 +41,11 @@ from fedlore.privacy.dp.budget import Ledger
 from .inside import Inside, edited, small
 
 MENU = """
-[menu]
+[search_space]
 folds = 2
 own = false
 finishes = [0, 5]
-exact = {basis = {terms = "linear"}}
+one_shot = {basis = {terms = "linear"}}
 candidates = [
   {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, clip = 5.0},
   {hears = true, plain = 0.5, reread = true},
@@ -49,10 +57,14 @@ candidates = [
 PRIVATE = MENU.replace(MENU[MENU.index("  {hears = true, plain") : MENU.index("]\n\n[model]")], "")
 
 
-def chosen(folder, *, sites=4, menu=MENU, secure=False):
+def chosen(folder, *, sites=4, search_space=MENU, secure=False):
     """A small federation that chooses."""
     small(folder, sites=sites, rounds=3)
-    edited(folder / "federation.toml", ('recipe = "none"', 'recipe = "lore"'), ("\n[model]", menu))
+    edited(
+        folder / "federation.toml",
+        ('recipe = "none"', 'recipe = "lore"'),
+        ("\n[model]", search_space),
+    )
     if secure:
         edited(
             folder / "federation.toml",
@@ -80,7 +92,7 @@ def at_once(folder):
         engine="local",
         evaluate=f.rounds,
     )
-    return train_lore(clients, training, menu=f.offered(), hidden=f.model.hidden)
+    return train_lore(clients, training, search_space=f.offered(), hidden=f.model.hidden)
 
 
 def own_models(folder):
@@ -104,7 +116,7 @@ def check_same(folder, fitted, *, within=0.0):
             assert float((weights - other.model.state_dict()[key]).abs().max()) <= within
         mine, theirs = (probabilities(m, folder, name) for m in (model, other))
         assert float((mine - theirs).abs().max()) <= 100 * within
-        assert model.beside is not None and len(model.beside.members) >= 1
+        assert model.ensemble is not None and len(model.ensemble.members) >= 1
 
 
 def scores(rows):
@@ -125,7 +137,7 @@ def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch,
 
 @pytest.mark.slow
 def test_what_a_site_kept_of_its_folds_is_there_when_it_settles(tmp_path, monkeypatch):
-    folder = chosen(tmp_path / "fed", menu=PRIVATE)
+    folder = chosen(tmp_path / "fed", search_space=PRIVATE)
     inside = Inside(folder, monkeypatch)
     with pytest.raises(Crash):
         inside.train(line=crash_at("main/3"))
@@ -134,8 +146,8 @@ def test_what_a_site_kept_of_its_folds_is_there_when_it_settles(tmp_path, monkey
     fitted = at_once(folder)
     check_same(folder, fitted)
     for name, model in own_models(folder).items():
-        assert model.beside.sharpness == fitted.model(name).beside.sharpness
-        assert model.beside.network == fitted.model(name).beside.network
+        assert model.ensemble.inverse_temperature == fitted.model(name).ensemble.inverse_temperature
+        assert model.ensemble.network == fitted.model(name).ensemble.network
         assert float(model.model.own.shift.detach()) != 0.0
 
 
@@ -149,7 +161,7 @@ def crash_at(words):
 
 def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
     only = MENU.replace(MENU[MENU.index("  {") : MENU.index("  {hears = true, plain")], "")
-    folder = chosen(tmp_path / "fed", sites=3, menu=only)
+    folder = chosen(tmp_path / "fed", sites=3, search_space=only)
     told = scores(Inside(folder, monkeypatch).train().rows)
     for name, model in own_models(folder).items():
         about, payload = read_state(folder / "sites" / name / "personal.weights")
@@ -242,7 +254,7 @@ def test_a_site_that_was_away_at_the_end_settles_when_asked_again(tmp_path, monk
 
     def away(worker):
         def answer(task, text):
-            if task.kind == "settle":
+            if task.kind == "ensemble":
                 raise RuntimeError("away")
             return worker(task, text)
 
@@ -281,7 +293,7 @@ def test_export_of_a_kit_is_of_the_mixture(tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(export, "bundle_of", lambda model, name, **more: given.append(model))
     export.bundle_of_kit(folder / "sites" / "plant-1")
-    assert given[0].beside.weights == own_models(folder)["plant-1"].beside.weights
+    assert given[0].ensemble.weights == own_models(folder)["plant-1"].ensemble.weights
 
 
 @pytest.fixture(scope="module")
@@ -302,10 +314,10 @@ def terms(tmp_path_factory):
         (Task("train", 4, trial="0/0/3"), "does not belong to round 4"),
         (Task("vote", 2, trial="0/0/3"), "does not belong to round 2"),
         (Task("vote", 3, trial="0/main/3"), "does not belong"),
-        (Task("settle", 4, trial="0/0/3"), "does not belong"),
+        (Task("ensemble", 4, trial="0/0/3"), "does not belong"),
         (Task("evaluate", 3, trial="0/0/3"), "does not belong"),
         (Task("finish", 4, trial="0/main/3"), "chosen in private"),
-        (Task("gram", 0, trial="0/0/3"), "no model of one round"),
+        (Task("gram", 0, trial="0/0/3"), "no one-shot model"),
         (Task("moments", 0, trial="0/0/3"), "belongs to no trial"),
     ],
     ids=lambda value: f"{value.kind} {value.trial}" if isinstance(value, Task) else "",
@@ -318,13 +330,13 @@ def test_what_the_server_asks_is_agreed_to(terms):
     trials = {"0/0/3", "1/0/3", "0/1/3", "1/1/3", "0/main/3", "1/main/3"}
     assert {str(trial) for trial in agreed_trials(terms)} == trials
     assert find_breach(terms, Task("gram", 0)) is None
-    assert find_breach(terms, Task("settle", 4, trial="1/main/3")) is None
-    plain = replace(terms, menu=None)
+    assert find_breach(terms, Task("ensemble", 4, trial="1/main/3")) is None
+    plain = replace(terms, search_space=None)
     assert "have no candidates" in find_breach(plain, Task("vote", 3, trial="0/0/3"))
     assert "have no candidates" in find_breach(plain, Task("train", 1, trial="0/0/3"))
     assert find_breach(plain, Task("train", 1)) is None
-    bare = replace(terms, menu=replace(terms.menu, exact=None))
-    assert "no model of one round" in find_breach(bare, Task("gram", 0))
+    bare = replace(terms, search_space=replace(terms.search_space, one_shot=None))
+    assert "no one-shot model" in find_breach(bare, Task("gram", 0))
 
 
 def test_a_trial_outside_the_list_is_refused_by_the_worker_and_audited(tmp_path, monkeypatch):
@@ -381,38 +393,44 @@ def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
 
 
 def test_a_menu_that_names_no_candidates_keeps_those_that_suit_the_classes(tmp_path):
-    menu = '[menu]\nexact = {basis = {terms = "squares"}}\n\n[model]'
-    found = read_deployed(chosen(tmp_path / "fed", menu=f"\n{menu}")).offered()
-    assert found.candidates == ORDERED and found.exact.basis.terms == "squares"
-    bare = read_deployed(chosen(tmp_path / "two", menu="\n[menu]\nfolds = 2\n\n[model]")).offered()
-    assert bare.candidates == ORDERED and bare.exact is None and bare.folds == 2
+    search_space = '[search_space]\none_shot = {basis = {terms = "squares"}}\n\n[model]'
+    found = read_deployed(chosen(tmp_path / "fed", search_space=f"\n{search_space}")).offered()
+    assert found.candidates == ORDERED and found.one_shot.basis.terms == "squares"
+    bare = read_deployed(
+        chosen(tmp_path / "two", search_space="\n[search_space]\nfolds = 2\n\n[model]")
+    ).offered()
+    assert bare.candidates == ORDERED and bare.one_shot is None and bare.folds == 2
 
 
 def test_with_a_budget_one_candidate_is_needed(terms):
     budget = Privacy(dp=Dp(epsilon=4.0, delta=1e-5, level="site"))
-    with pytest.raises(ConfigError, match=r"one fixed candidate.*\[menu\] candidates.*got none"):
+    with pytest.raises(
+        ConfigError, match=r"one fixed candidate.*\[search_space\] candidates.*got none"
+    ):
         Federation(recipe="lore", privacy=budget)
     with pytest.raises(ConfigError, match="got 12"):
-        Federation(recipe="lore", privacy=budget, menu=Menu())
-    fixed = Federation(recipe="lore", privacy=budget, menu=Menu().only(Candidate(True, 0.5)))
-    assert len(fixed.menu.candidates) == 1
+        Federation(recipe="lore", privacy=budget, search_space=SearchSpace())
+    fixed = Federation(
+        recipe="lore", privacy=budget, search_space=SearchSpace().only(Candidate(True, 0.5))
+    )
+    assert len(fixed.search_space.candidates) == 1
     with_dp = replace(terms, privacy=budget)
     assert {trial.fold for trial in agreed_trials(with_dp)} == {-1}
     assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger
-    assert "no model of one round" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))
+    assert "no one-shot model" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))
     with pytest.raises(FedloreError, match="candidate/fold/rounds"):
         Trial.read("0/0")
 
 
 def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, monkeypatch):
-    folder = chosen(tmp_path / "fed", sites=3, menu=PRIVATE)
+    folder = chosen(tmp_path / "fed", sites=3, search_space=PRIVATE)
     asked = "secure_aggregation = false"
     dp = "dp = {epsilon = 8, delta = 1e-5, level = 'site', clip = 1.0}"
     edited(folder / "federation.toml", (asked, f"{asked}\n{dp}"))
     inside, tasks = Inside(folder, monkeypatch), []
     inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, tasks))
     run = inside.train()
-    assert {task.kind for task in tasks} == {"gram", "train", "settle", "evaluate"}
+    assert {task.kind for task in tasks} == {"gram", "train", "ensemble", "evaluate"}
     trained = {task.trial for task in tasks if task.kind != "gram"}
     assert trained == {"0/main/3"} and run.round == 3
     for home in local_sites(folder):
@@ -433,16 +451,16 @@ def test_own_members_come_back_as_they_were(tmp_path, terms):
     inputs = places.inputs(hears=True)
     line = Linear(*moments_of(inputs), torch.full((inputs.shape[1], 1), 0.1).double(), y[:1])
     member = OrderMember("ridge", line, True, False, 1.5, 20)
-    private = SiteModel(Beside((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
+    private = SiteModel(Ensemble((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
     network = {n: p.detach() for n, p in scaled.recipe("0/main/3").model.named_parameters()}
     about = {"run": "r", "round": 3, "terms": scaled.text(), "trial": "0/main/3", "key": "k"}
-    write_settled(kit, about, seat, private, network)
+    write_model(kit, about, seat, private, network)
     model = personal_of(kit, *read_state(kit.path("personal.weights")), scaled)
     x = client.test.x
     assert torch.equal(
-        model.beside.members[0].log_probs(client.test), member.log_probs(client.test)
+        model.ensemble.members[0].log_probs(client.test), member.log_probs(client.test)
     )
-    wanted = private.beside.log_probs(model.logits(model.annotate(x)), model.annotate(x)).exp()
+    wanted = private.ensemble.log_probs(model.logits(model.annotate(x)), model.annotate(x)).exp()
     assert torch.equal(model.predict_proba(x), wanted)
 
 

@@ -32,7 +32,7 @@ def test_four_processes_give_each_site_the_model_of_one_process(tmp_path, masked
     here = {row["trial"]: row["loss"] for row in fitted.run.rows if "trial" in row}
     assert there == (pytest.approx(here, abs=1e-6) if masked else here)
     for name, model in own_models(folder).items():
-        mine, other = model.beside, fitted.model(name).beside
+        mine, other = model.ensemble, fitted.model(name).ensemble
         close = 1e-4 if masked else 0.0
         assert mine.network == pytest.approx(other.network, abs=close)
         assert mine.weights == pytest.approx(other.weights, abs=close)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.core.wire import Task
-from fedlore.engine.lore import Menu
+from fedlore.engine.lore import SearchSpace
 from fedlore.engine.lore.space import Candidate
 from fedlore.errors import FedloreError
 from fedlore.federation.processes import limit_memory
@@ -219,9 +219,12 @@ DP = Dp(1.0, 1e-5)
         ({"least": 3, "sample": 0.5, "privacy": Privacy(dp=DP)}, "count on 3 answers"),
         ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "delta of at most 0.001"),
         ({"privacy": Privacy(dp=replace(DP, where="central"))}, "leaves it to the coordinator"),
-        ({"menu": Menu(folds=10**9)}, "at most 50 folds"),
-        ({"menu": Menu(finishes=(10**9,))}, "at most 100000 local steps"),
-        ({"menu": Menu((Candidate(hidden=(60_000, 60_000)),))}, "at most 10000000 parameters"),
+        ({"search_space": SearchSpace(folds=10**9)}, "at most 50 folds"),
+        ({"search_space": SearchSpace(finishes=(10**9,))}, "at most 100000 local steps"),
+        (
+            {"search_space": SearchSpace((Candidate(hidden=(60_000, 60_000)),))},
+            "at most 10000000 parameters",
+        ),
     ],
 )
 def test_terms_beyond_the_policy_are_refused_even_when_agreed_to(folder, home, changes, reason):

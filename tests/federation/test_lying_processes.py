@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from fedlore.core.wire import Task
-from fedlore.engine.lore import Menu
+from fedlore.engine.lore import SearchSpace
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Mail
@@ -38,7 +38,7 @@ BEYOND = [
     ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "delta of at most 0.001"),
     ({"privacy": Privacy(dp=replace(DP, where="central"))}, "leaves it to the coordinator"),
     ({"privacy": Privacy(dp=Dp(8.0, 1e-5, level="record", noise=0.001))}, "budget is spent"),
-    ({"menu": Menu(folds=10**9)}, "at most 50 folds"),
+    ({"search_space": SearchSpace(folds=10**9)}, "at most 50 folds"),
     ({"rounds": 10**6}, "at most 1000 rounds"),
     ({"model": ("hidden", (60_000, 60_000))}, "at most 10000000 parameters"),
     ({"plan": ("epochs", 10**9)}, "at most 100000 local steps"),

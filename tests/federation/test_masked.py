@@ -276,14 +276,14 @@ def test_messages_of_the_protocol_are_bytes(folder):
     layout, _ = summands({"moments": moments})
     words = torch.zeros(encode_words(layout), dtype=torch.int64)
     told = pack_message(json.dumps(layout).encode())
-    beside = {
+    ensemble = {
         "sealed": {"boxes": torch.zeros(9).byte()},
         "next": {"public": torch.zeros(32).byte()},
     }
-    assert judged("moments", {"masked": {"words": words, "layout": told}, **beside}) is None
-    doubled = {"masked": {"words": words.double(), "layout": told}, **beside}
+    assert judged("moments", {"masked": {"words": words, "layout": told}, **ensemble}) is None
+    doubled = {"masked": {"words": words.double(), "layout": told}, **ensemble}
     assert "kind" in judged("moments", doubled)
-    telling = beside | {"next": {"public": torch.zeros(32)}}
+    telling = ensemble | {"next": {"public": torch.zeros(32)}}
     masked = {"words": words, "layout": told}
     assert "without masks" in judged("moments", {"masked": masked, **telling})
 

@@ -27,7 +27,7 @@ from .inside import Inside, edited
 SITES = ("east", "north", "west")
 PATHS = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}
 MENU = """
-[menu]
+[search_space]
 folds = 2
 finishes = [0]
 own = false
@@ -135,7 +135,11 @@ def test_the_sites_choose_a_recipe_for_a_number(secure, holes, tmp_path, monkeyp
     training = Training(rounds=f.rounds, plan=f.plan, seed=f.seed, engine="local",
                         algorithm=Method("fedavg").make(), evaluate=f.rounds)  # fmt: skip
     fitted = train_lore(
-        members(home), training, menu=f.offered(), bins=f.target.cut(), hidden=f.model.hidden
+        members(home),
+        training,
+        search_space=f.offered(),
+        bins=f.target.cut(),
+        hidden=f.model.hidden,
     )
     scores = {r["client"]: r for r in run.rows if "client" in r}
     for site in members(home):
@@ -179,17 +183,17 @@ def test_a_site_without_knowledge_learns_a_number_too(tmp_path):
 
 def test_a_vote_cannot_be_larger_than_the_worst(tmp_path):
     """Else the coordinator would reject the vote of a site whose numbers are all alike."""
-    from fedlore.engine.lore import Agreement, SiteRows, Trial, menu_for, vote
+    from fedlore.engine.lore import Agreement, SiteRows, Trial, default_space, vote
 
     clients = members(deployed(tmp_path))
     bins = read_deployed(tmp_path / "fed").target.cut()
-    menu = replace(menu_for(2, numbers=True), candidates=(Candidate(soft=1.0),))
-    common = Agreement(2, bins.k, menu, bins=bins, hidden=(3,))
+    search_space = replace(default_space(2, numbers=True), candidates=(Candidate(soft=1.0),))
+    common = Agreement(2, bins.k, search_space, bins=bins, hidden=(3,))
     data = clients[0].data
     odd = replace(data, y=torch.ones_like(data.y))  # no variance to measure misses by
     calm = replace(clients[0].knowledge, prediction=None, range=None)
     seat = SiteRows(replace(clients[0], data=odd, knowledge=calm), common)
-    params = dict(common.recipe(menu.candidates[0]).model.state_dict())
-    for fold in range(menu.folds):
+    params = dict(common.recipe(search_space.candidates[0]).model.state_dict())
+    for fold in range(search_space.folds):
         ballot = vote(seat, Trial(0, fold, common.rounds), params)
         assert float(ballot["loss"]) <= 20.0 * float(ballot["rows"])

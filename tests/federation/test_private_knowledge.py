@@ -28,7 +28,7 @@ where = "MBI > 1.2"
 trust = 0.9
 """
 SHAPED = """
-[menu]
+[search_space]
 folds = 2
 finishes = [0]
 [[menu.candidates]]
@@ -94,9 +94,9 @@ def test_a_site_keeps_its_knowledge_and_tells_nobody(kind, lore, tmp_path, monke
     found = bundle_of_kit(home)
     check(home, found)
     assert not any(word in part for part in inside.wire for word in words)
-    assert (found.personal.beside is not None) == lore
+    assert (found.personal.ensemble is not None) == lore
     if shaped and lore:
-        names = [member.name for member in found.personal.beside.members]
+        names = [member.name for member in found.personal.ensemble.members]
         assert not any(name.startswith("quadratic") for name in names)
         left = json.loads((home / BENEFIT).read_text())["left out"]
         assert left.startswith("Left out so that the shapes hold for sure (MBI lowers)")

@@ -17,7 +17,7 @@ def test_init_writes_the_recommended_setting(tmp_path):
     agreed = read_deployed(tmp_path)
     assert agreed.privacy.secure_aggregation
     assert agreed.recipe == "lore" and agreed.schema.ordered
-    assert len(agreed.offered().candidates) > 1 and agreed.offered().exact is not None
+    assert len(agreed.offered().candidates) > 1 and agreed.offered().one_shot is not None
     assert agreed.model.hears and agreed.plan.plain == 0.5
     assert make(agreed.algorithm.name, **agreed.algorithm.settings) == FedPer(("first", "last"))
 

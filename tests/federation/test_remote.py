@@ -105,11 +105,11 @@ def test_a_site_may_take_longer_to_settle_than_a_round_waits():
     """Models of its own are made once, by each for itself."""
     post = Paper(here=everyone(), delay={"c": 40})
     transport, notices = remote(post, deadline=0.1)
-    assert names(transport.exchange(Task("settle", 4), "abc")) == ["a", "b", "c"]
+    assert names(transport.exchange(Task("ensemble", 4), "abc")) == ["a", "b", "c"]
     assert names(transport.exchange(Task("train", 5), "abc")) == ["a", "b"]
     gone = Paper(here=everyone(), delay={"c": 100_000})
     transport, notices = remote(gone, deadline=0.02)
-    assert names(transport.exchange(Task("settle", 4), "abc")) == ["a", "b"]
+    assert names(transport.exchange(Task("ensemble", 4), "abc")) == ["a", "b"]
     assert [n.site for n in notices if n.what == "silent"] == ["c"]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlore import ConfigError
-from fedlore.engine.lore import menu_for
+from fedlore.engine.lore import default_space
 from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
 from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
@@ -133,11 +133,11 @@ def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):
     write(tmp_path, 'recipe = "lore"\n', schema=WIDE)
     terms = terms_of(read_deployed(tmp_path), run="x", participants=2)
     assert terms.features == 13
-    assert terms.menu == menu_for(13, numbers=True) and terms.gram() <= MOST_FEATURES
+    assert terms.search_space == default_space(13, numbers=True) and terms.gram() <= MOST_FEATURES
 
 
 def test_a_search_space_needs_a_federation_that_searches(tmp_path):
-    path = write(tmp_path, "[menu]\nfolds = 2\n")
+    path = write(tmp_path, "[search_space]\nfolds = 2\n")
     assert read_federation(path).offered().folds == 2  # the approach lore of a run
     with pytest.raises(ConfigError, match='belongs to recipe = "lore", got recipe = "none"'):
         read_deployed(tmp_path)

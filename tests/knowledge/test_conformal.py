@@ -20,10 +20,10 @@ def identity(x):
     return x
 
 
-def drawn(n, k, seed, sharpness=2.0):
+def drawn(n, k, seed, inverse_temperature=2.0):
     """Rows of probabilities and labels drawn from them after a distortion: a scorer that errs."""
     generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(n, k, generator=generator) * sharpness
+    logits = torch.randn(n, k, generator=generator) * inverse_temperature
     y = torch.multinomial((0.5 * logits).softmax(1), 1, generator=generator).squeeze(1)
     return Examples(logits.softmax(1), y)
 

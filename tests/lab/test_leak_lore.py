@@ -7,8 +7,8 @@ import torch
 
 from fedlore import Plan
 from fedlore.core.history import Row
-from fedlore.core.one_shot import Basis, Exact, sum_rows
-from fedlore.engine.lore import menu_for
+from fedlore.core.one_shot import Basis, OneShot, sum_rows
+from fedlore.engine.lore import default_space
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.attacks import ATTACKS
@@ -20,7 +20,7 @@ from fedlore_lab.leak.score import auc
 from fedlore_lab.leak.settings import DEFAULT, settings_named
 from fedlore_lab.leak.summary import lines
 
-USUAL = menu_for(17, ordered=True)
+USUAL = default_space(17, ordered=True)
 SHORT = replace(  # what sites make alone says nothing more of the uploads
     USUAL,
     candidates=(*USUAL.candidates[:2], USUAL.candidates[-1]),
@@ -36,7 +36,7 @@ def tower():
     """One drawing of the plants, in which all candidates are tried for three rounds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leak_observe, "PROBES", 2)
-        patch.setattr(leak_chosen, "menu_for", lambda *_, **__: SHORT)
+        patch.setattr(leak_chosen, "default_space", lambda *_, **__: SHORT)
         it = draw_case("coke")(0)
         found = Watchtower(replace(it, rounds=9, plan=Plan(epochs=1, batch=32, lr=0.05)))
         yield found, {s.name: found.observe(s) for s in (SINGLE, TOGETHER, COLLUSION)}
@@ -71,7 +71,7 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     for name in sums:
         assert torch.allclose(sums[name], hidden[name], rtol=1e-9, atol=1e-6)
     assert bare.trials == masked.trials and bare.informative is not None
-    assert bare.menu.candidates[bare.informative.candidate] == TELLING
+    assert bare.search_space.candidates[bare.informative.candidate] == TELLING
     views = [run.looks(bare.informative, "plant-1", "sum") for run in (bare, masked)]
     for a, b in zip(*views, strict=True):
         assert set(a.moved) == set(b.moved) == {"head.2.weight", "head.2.bias"}  # ends at home
@@ -96,7 +96,7 @@ def test_sums_say_how_far_the_expert_is_off():
     x = torch.randn(500, 3, generator=g, dtype=torch.float64)
     heard = torch.stack([(told - 9.5) / (k / 4), torch.zeros(500).double()], 1)
     sums = sum_rows(Basis("linear")(torch.cat([x, heard], 1)), y)[1]
-    signs = sum_signs(sums, Exact(Basis("linear")), 3, k)
+    signs = sum_signs(sums, OneShot(Basis("linear")), 3, k)
     missed = float((told - y).var())
     assert 10 ** float(signs[3]) == pytest.approx(missed, rel=1e-6)
     assert float(signs[0]) == pytest.approx(float(y.var().log10()), abs=1e-6)
@@ -105,11 +105,11 @@ def test_sums_say_how_far_the_expert_is_off():
 @pytest.mark.parametrize(("rows", "least", "most"), [(60, 0.99, 1.0), (4000, 0.4, 0.6)])
 def test_a_row_sticks_out_of_sums_that_it_is_not_in_unless_they_are_of_many(rows, least, most):
     g = torch.Generator().manual_seed(1)
-    exact = Exact(Basis("quadratic"), hears=False)
+    one_shot = OneShot(Basis("quadratic"), hears=False)
     inside, outside = (torch.randn(rows, 12, generator=g, dtype=torch.float64) for _ in range(2))
-    sums = sum_rows(exact.basis(inside), torch.zeros(rows))[1]
+    sums = sum_rows(one_shot.basis(inside), torch.zeros(rows))[1]
     n = min(rows, 500)
-    near = member_by_leverage(sums, exact, torch.cat([inside[:500], outside[:500]]))
+    near = member_by_leverage(sums, one_shot, torch.cat([inside[:500], outside[:500]]))
     assert least <= auc(near[:n], near[n:]) <= most
 
 

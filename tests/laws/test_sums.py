@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fedlore import ConfigError, FedAvg
-from fedlore.core.one_shot import Basis, Exact
-from fedlore.engine.one_shot import solve_together
+from fedlore.core.one_shot import Basis, OneShot
+from fedlore.engine.one_shot import solve_sums
 from fedlore.privacy.filters import SiteFilters, guard_transport
 from fedlore.testing.clients import FEATURES, Postbox, small_federation
 from fedlore.testing.filter import make_filter, why_not
@@ -17,9 +17,11 @@ from .test_filters import FILTERS, each_filter
 
 
 def asked(terms):
-    """A recipe with a model of one round, and the groups of its weights."""
-    exact = Exact(Basis(terms))
-    return replace(recipe_for(FedAvg()), exact=exact), exact.basis.groups(exact.columns(FEATURES))
+    """A recipe with a one-shot model, and the groups of its weights."""
+    one_shot = OneShot(Basis(terms))
+    return replace(recipe_for(FedAvg()), one_shot=one_shot), one_shot.basis.groups(
+        one_shot.columns(FEATURES)
+    )
 
 
 def check_same(found, wanted, error):
@@ -36,10 +38,10 @@ def test_sums_come_to_the_plain_ones(filter, engine, weights):
     if why_not(defence, FedAvg(), weights=weights, sites=3) is not None:
         pytest.skip("differential privacy weighs sites alike")
     recipe, groups = asked("quadratic")
-    plain = solve_together(engine(small_federation(), recipe), groups)
+    plain = solve_sums(engine(small_federation(), recipe), groups)
     one = make_filter(defence, FedAvg(), sites=3, weights=weights)
     hidden = guard_transport(engine(small_federation(), recipe), [one])
-    check_same(solve_together(hidden, groups), plain, error)
+    check_same(solve_sums(hidden, groups), plain, error)
 
 
 @each_engine
@@ -47,17 +49,17 @@ def test_sums_bear_the_loss_of_a_site(engine):
     """Under masks as without: the posterior is that of the sites whose sums arrived."""
     recipe, groups = asked("linear")
     clients = small_federation([9, 12, 15, 18, 21])
-    plain = solve_together(engine(clients[:-1], recipe), groups)
+    plain = solve_sums(engine(clients[:-1], recipe), groups)
     one = make_filter(FILTERS["secure aggregation"][0], FedAvg(), sites=5)
     filtered = SiteFilters(
         engine(clients, recipe), {c.id: [one.site(c.id)] for c in clients}, hides=True
     )
     wire = Postbox(filtered, lose=lambda task, name: (task.kind, name) == ("gram", "site-4"))
-    check_same(solve_together(one.over(wire), groups), plain, 1e-6)
+    check_same(solve_sums(one.over(wire), groups), plain, 1e-6)
 
 
 @each_engine
 def test_sums_that_nobody_agreed_to_are_not_given(engine):
     transport = engine(small_federation(), recipe_for(FedAvg()))
-    with pytest.raises(ConfigError, match="the recipe has no model of one round"):
-        solve_together(transport, torch.zeros(1).long())
+    with pytest.raises(ConfigError, match="the recipe has no one-shot model"):
+        solve_sums(transport, torch.zeros(1).long())

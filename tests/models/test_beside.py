@@ -11,7 +11,7 @@ from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
 from fedlore.kernel.schema import Feature
 from fedlore.models.answers import DECIDED
-from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.ensemble import Ensemble, NumberEnsemble
 from fedlore.models.tasks import Classification
 
 K = 4
@@ -40,17 +40,19 @@ def rows(n=30, seed=0):
     return Examples(torch.randn(n, 3, generator=g), y, prior, allowed)
 
 
-def personal(network, own, expert, sharpness=1.0):
-    beside = Beside(
-        (Fixed(torch.tensor([3.0, 0.0, 0.0, 0.0])),), (own,), network, expert, sharpness
+def personal(network, own, expert, inverse_temperature=1.0):
+    ensemble = Ensemble(
+        (Fixed(torch.tensor([3.0, 0.0, 0.0, 0.0])),), (own,), network, expert, inverse_temperature
     )
-    return Personal(mlp(3, K, hidden=(5,)), Knowledge(), beside=beside)
+    return Personal(mlp(3, K, hidden=(5,)), Knowledge(), ensemble=ensemble)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 4))
-def test_it_is_a_distribution_inside_the_range_and_the_expert_keeps_his_weight(a, b, sharpness):
+def test_it_is_a_distribution_inside_the_range_and_the_expert_keeps_his_weight(
+    a, b, inverse_temperature
+):
     expert, own = a * b, a * (1 - b)
-    model, known = personal(1.0 - expert - own, own, expert, sharpness), rows()
+    model, known = personal(1.0 - expert - own, own, expert, inverse_temperature), rows()
     found = model.log_probs(known).exp()
     assert torch.allclose(found.sum(1), torch.ones(len(found)), atol=1e-5)
     assert (found[~known.allowed] == 0).all()
@@ -70,7 +72,7 @@ def test_the_networks_jacobian_is_its_weight_times_its_own():
     def slope_of(said, step=1e-6):  # differences: a logarithm of 0 has no derivative
         return (said(logits + step * towards) - said(logits - step * towards)) / (2 * step)
 
-    slope = slope_of(lambda at: model.beside.log_probs(at, known).exp())
+    slope = slope_of(lambda at: model.ensemble.log_probs(at, known).exp())
     own = slope_of(lambda at: inject(at, None, known.allowed).exp())
     speaks = known.prior.sum(1)
     share = torch.where(speaks > 0, 0.6, 0.6 / 0.9)  # the silent expert's part is shared
@@ -81,7 +83,7 @@ def test_two_members_are_the_papers_model():
     known = rows()
     network = mlp(3, K, hidden=(5,))
     plain = Personal(network, Knowledge(reliance=0.3))
-    mixed = Personal(network, Knowledge(), beside=Beside((), (), 0.7, 0.3))
+    mixed = Personal(network, Knowledge(), ensemble=Ensemble((), (), 0.7, 0.3))
     assert torch.allclose(plain.log_probs(known).exp(), mixed.log_probs(known).exp(), atol=1e-6)
     assert torch.equal(plain.logits(known), mixed.logits(known))
     assert mixed.reliance == 0.3
@@ -95,8 +97,8 @@ def test_answers_name_who_decided():
         def annotate(self, x):
             return known
 
-    beside = personal(0.1, 0.2, 0.7).beside
-    model = Shown(mlp(3, K, hidden=(5,)), Knowledge(), beside=beside)
+    ensemble = personal(0.1, 0.2, 0.7).ensemble
+    model = Shown(mlp(3, K, hidden=(5,)), Knowledge(), ensemble=ensemble)
     with torch.no_grad():
         found = Classification().answer(model, schema, known.x)
     spoken = known.prior.sum(1) > 0
@@ -110,13 +112,13 @@ def test_answers_name_who_decided():
 
 def test_other_knowledge_keeps_the_members():
     model = personal(0.5, 0.4, 0.1)
-    assert model.with_knowledge(Knowledge()).beside is model.beside
+    assert model.with_knowledge(Knowledge()).ensemble is model.ensemble
 
 
 def test_bad_weights_are_named():
     with pytest.raises(FedloreError, match="weights must sum to 1, got 0.9"):
         personal(0.5, 0.3, 0.1)
     with pytest.raises(FedloreError, match="sharpness must be positive and finite, got 0"):
-        personal(0.5, 0.4, 0.1, sharpness=0)
+        personal(0.5, 0.4, 0.1, inverse_temperature=0)
     with pytest.raises(FedloreError, match="weights must sum to 1"):
-        NumberBeside((), (), 0.5)
+        NumberEnsemble((), (), 0.5)

@@ -20,7 +20,7 @@ from fedlore.answers.scores import (
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine import Fitted, NumberClient, Training
-from fedlore.engine.lore import Candidate, menu_for, train_lore
+from fedlore.engine.lore import Candidate, default_space, train_lore
 from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.models import Knowledge
@@ -321,8 +321,12 @@ def test_a_network_of_plain_numbers_takes_levels_as_one_number_each():
 def test_the_recipe_of_a_number_settles_on_rows_with_holes(own):
     training = Training(rounds=1, plan=PLAN)
     two = (Candidate(hears=True), Candidate())
-    menu = replace(menu_for(7, numbers=True), candidates=two, folds=2, finishes=(0,), own=own)
-    fitted = train_lore([holed(site(i)) for i in range(2)], training, bins=CUT, menu=menu)
+    search_space = replace(
+        default_space(7, numbers=True), candidates=two, folds=2, finishes=(0,), own=own
+    )
+    fitted = train_lore(
+        [holed(site(i)) for i in range(2)], training, bins=CUT, search_space=search_space
+    )
     model, test = fitted.model("site-0"), holed(site(0)).test
-    assert model.beside is not None and model.inner.scaler.inputs.width == 7
+    assert model.ensemble is not None and model.inner.scaler.inputs.width == 7
     assert model.annotate(test.x).sets.holds(model.predict(test.x)).all()

@@ -86,7 +86,7 @@ def test_the_one_round_model_alone_is_what_promises(plants):
     clients = [Client(p.id, p.train, p.knowledge) for p in plants]
     personal = one_round(clients)[2]
     known = personal.annotate(plants[2].test.x)
-    exact = personal.beside.members[0].log_probs(known)
+    exact = personal.ensemble.members[0].log_probs(known)
     assert torch.allclose(personal.log_probs(known).exp(), exact.exp().float(), atol=1e-6)
     right = (exact.argmax(1) == plants[2].test.y).double().mean()
     assert right > 0.35  # of 20 grades

@@ -1,4 +1,4 @@
-"""The model of one round under a budget: what one site can change, and how much noise hides it."""
+"""The one-shot model under a budget: what one site can change, and how much noise hides it."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedlore.algorithms import FedAvg
 from fedlore.core.aggregate import Mean
-from fedlore.core.one_shot import ExactRows, sum_rows
+from fedlore.core.one_shot import OneShotRows, sum_rows
 from fedlore.core.wire import Reply, Task
 from fedlore.engine.one_shot import posterior_of
 from fedlore.errors import FedloreError
@@ -90,7 +90,7 @@ def sites_of(count, rows=20):
         x = torch.randn(rows, 3, generator=g, dtype=torch.float64)
         noise = 0.3 * torch.randn(rows, generator=g, dtype=torch.float64)
         y = x @ torch.tensor([1.0, -0.5, 0.0]).double() + noise + i % 7
-        made[f"{i:04d}"] = ExactRows(x, y, torch.zeros(rows).double())
+        made[f"{i:04d}"] = OneShotRows(x, y, torch.zeros(rows).double())
     return made
 
 

@@ -1,4 +1,4 @@
-"""The one-round model: sums of the sites give what all rows in one place would give."""
+"""The one-shot model: sums of the sites give what all rows in one place would give."""
 
 import pytest
 import torch

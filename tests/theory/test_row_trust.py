@@ -9,7 +9,7 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.models.ensemble import Beside
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.regressor import decode_logits
 
 
@@ -36,7 +36,7 @@ def test_any_trust_of_a_row_keeps_the_properties(seed, mixed):
         own[::4] = torch.nan
         trust = torch.where(own.isnan(), 0.25, own)
         known = Examples(torch.zeros(len(logits), 1), None, prior, allowed, trust=own)
-        log_probs = Beside((), (), 0.75, 0.25).log_probs(logits, known)
+        log_probs = Ensemble((), (), 0.75, 0.25).log_probs(logits, known)
     else:
         log_probs = inject(logits, prior, allowed, trust)
     p = log_probs.exp()

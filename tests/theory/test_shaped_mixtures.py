@@ -13,7 +13,7 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.ensemble import Ensemble, NumberEnsemble
 from fedlore.models.own import baseline, own_numbers, own_order
 from fedlore.models.own.members import input_signs
 from fedlore.models.regressor import PersonalRegressor
@@ -43,24 +43,24 @@ def mixed_site(seed, task, *, kept=True):
     parts = [pick.random() + 0.05 for _ in range(len(members) + 2)]
     expert, network, *weights = (part / sum(parts) for part in parts)
     if isinstance(personal, PersonalRegressor):
-        beside = NumberBeside(members, tuple(weights), network, expert, pick.uniform(0.1, 2.0))
-        return personal, beside, shapes, draw
-    beside = Beside(members, tuple(weights), network, expert, pick.uniform(0.3, 2.0))
-    return personal, beside, shapes, draw
+        ensemble = NumberEnsemble(members, tuple(weights), network, expert, pick.uniform(0.1, 2.0))
+        return personal, ensemble, shapes, draw
+    ensemble = Ensemble(members, tuple(weights), network, expert, pick.uniform(0.3, 2.0))
+    return personal, ensemble, shapes, draw
 
 
-def with_members(personal, beside):
+def with_members(personal, ensemble):
     inner = personal.inner
     if isinstance(personal, PersonalRegressor):
         return PersonalRegressor(
-            inner.model, personal.bins, personal.knowledge, scaler=inner.scaler, beside=beside
+            inner.model, personal.bins, personal.knowledge, scaler=inner.scaler, ensemble=ensemble
         )
-    return Personal(inner.model, personal.knowledge, scaler=inner.scaler, beside=beside)
+    return Personal(inner.model, personal.knowledge, scaler=inner.scaler, ensemble=ensemble)
 
 
 def check_mixture(seed, task, n):
-    personal, beside, shapes, draw = mixed_site(seed, task)
-    mixture = with_members(personal, beside)
+    personal, ensemble, shapes, draw = mixed_site(seed, task)
+    mixture = with_members(personal, ensemble)
     low, high = pairs_of(shapes, draw, n)
     assert count_broken(mixture, low, high) == 0, (seed, task)
     return len(low)
@@ -85,13 +85,13 @@ def test_members_that_were_not_told_of_shapes_are_refused_and_would_break_them(t
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     broken = 0
     for seed in (1, 4):
-        personal, beside, shapes, draw = mixed_site(seed, task, kept=False)
+        personal, ensemble, shapes, draw = mixed_site(seed, task, kept=False)
         with pytest.raises(FedloreError, match="beside the network does not keep the shapes"):
-            with_members(personal, beside)
+            with_members(personal, ensemble)
         mixture = with_members(
-            personal, replace(beside, members=(), weights=(), network=1.0, expert=0.0)
+            personal, replace(ensemble, members=(), weights=(), network=1.0, expert=0.0)
         )
-        mixture.beside = beside
+        mixture.ensemble = ensemble
         low, high = pairs_of(shapes, draw, 200)
         broken += count_broken(mixture, low, high)
     assert broken > 10
@@ -103,4 +103,4 @@ def test_an_expert_who_goes_the_other_way_is_silenced(formula, weight):
     said = GradedFormula(Formula.parse(formula, SCHEMA), EDGES)
     known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
     model = lipschitz_mlp(K, Shaping(3))
-    assert Personal(model, known, beside=Beside((), (), 0.7, 0.3)).reliance == weight
+    assert Personal(model, known, ensemble=Ensemble((), (), 0.7, 0.3)).reliance == weight

@@ -62,8 +62,8 @@ def _size(members: Members) -> str:
 
 def _trust(header: Mapping[str, object]) -> str:
     through = ", heard through his confusion" if header["confusion"] else ""
-    beside = header.get("beside")
-    weight = beside["expert"] if isinstance(beside, Mapping) else header["rely"]
+    ensemble = header.get("ensemble")
+    weight = ensemble["expert"] if isinstance(ensemble, Mapping) else header["rely"]
     return f"λ = {weight:g}{through}"
 
 
@@ -76,12 +76,12 @@ def _soft(expert: object) -> list[str]:
 
 def _mixture(header: Mapping[str, Any]) -> list[str]:
     """Who speaks with which weight, where the network is not alone."""
-    beside = header.get("beside")
-    if beside is None:
+    ensemble = header.get("ensemble")
+    if ensemble is None:
         return []
-    named = [("network", beside["network"])]
-    named += [(one["name"], one["weight"]) for one in beside["members"]]
-    named += [("expert", beside["expert"])] if beside["expert"] > 0 else []
+    named = [("network", ensemble["network"])]
+    named += [(one["name"], one["weight"]) for one in ensemble["members"]]
+    named += [("expert", ensemble["expert"])] if ensemble["expert"] > 0 else []
     return ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
 
 

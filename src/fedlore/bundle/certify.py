@@ -193,11 +193,11 @@ def _verdict(claims: list[Claim]) -> ProofStatus:
 
 
 def _structure(personal: Personal | PersonalRegressor) -> Claim:
-    number, beside = isinstance(personal, PersonalRegressor), personal.beside
+    number, ensemble = isinstance(personal, PersonalRegressor), personal.ensemble
     how = _NUMBER_STRUCTURE if number else _STRUCTURE
-    if beside is not None:
+    if ensemble is not None:
         mixture = _NUMBER_MIXTURE if number else _MIXTURE
-        how = mixture.format(members=1 + len(beside.members))
+        how = mixture.format(members=1 + len(ensemble.members))
     return Claim("inside-range", "proved", how)
 
 
@@ -225,7 +225,7 @@ def _state(name: Name, found: Verdict, *, needed: bool, soft: bool = False) -> C
 
 def _monotone(bundle: Bundle, known: Known) -> Claim:
     """What is proved of the site's shapes."""
-    stored = bundle.members.get("beside.safetensors")
+    stored = bundle.members.get("ensemble.safetensors")
     tensors = None if stored is None else read_weights(stored)
     found = monotone(known, json.loads(bundle.members["bundle.json"]), tensors)
     how = {

@@ -1,7 +1,7 @@
 """The ensemble of a bundle: members as plain values and tensors, never pickled.
 
 `beside` of bundle.json says who there is and with which weight; the numbers of trees, linear
-models and the one-shot model lie in beside.safetensors.
+models and the one-shot model lie in ensemble.safetensors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from ..config import build
-from ..core.one_shot import Basis, Exact, Foresight, Home, Posterior
+from ..core.one_shot import Basis, Home, OneShot, OneShotModel, Posterior
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..models.ensemble import AnyBeside, Beside, Foreseen, ForeseenNumber, NumberBeside
+from ..models.ensemble import AnyEnsemble, Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
 from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
@@ -30,18 +30,18 @@ from ..models.own.members import (
 from ..models.own.trees import Trees
 from .archive import Refused
 
-EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
-_OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
+EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own members
+_OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
 
 
-def describe_beside(beside: AnyBeside, known: Knowledge) -> tuple[dict[str, Any], Params]:
+def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
     own: list[OwnMember] = []
-    rounds: list[Foreseen | ForeseenNumber] = []
-    for member in beside.members:
+    rounds: list[OneShotMember | OneShotNumber] = []
+    for member in ensemble.members:
         if isinstance(member, NumberMember | OrderMember | ClassMember):
             own.append(member)
-        elif isinstance(member, Foreseen | ForeseenNumber):
+        elif isinstance(member, OneShotMember | OneShotNumber):
             rounds.append(member)
         else:
             raise FedloreError(
@@ -49,49 +49,49 @@ def describe_beside(beside: AnyBeside, known: Knowledge) -> tuple[dict[str, Any]
                 "need your code to load"
             )
     if len(rounds) > 1:
-        raise FedloreError(f"a bundle holds one model of one round, not {len(rounds)}")
+        raise FedloreError(f"a bundle holds one one-shot model, not {len(rounds)}")
     told, plain = write_own_members(own)
     tensors = {f"{_OWN}{name}": t for name, t in plain.items()}
     for one in rounds:
-        tensors |= {f"{_ONE_ROUND}{name}": t for name, t in _round_tensors(one).items()}
+        tensors |= {f"{_ONE_SHOT}{name}": t for name, t in _round_tensors(one).items()}
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     _check_size(tensors)
     rest = iter(told)
     said = [
-        _round_values(m) if isinstance(m, Foreseen | ForeseenNumber) else next(rest)
-        for m in beside.members
+        _round_values(m) if isinstance(m, OneShotMember | OneShotNumber) else next(rest)
+        for m in ensemble.members
     ]
-    far: dict[str, Any] = {"width": beside.width} if isinstance(beside, NumberBeside) else {}
-    if isinstance(beside, Beside):
-        far = {"sharpness": beside.sharpness}
+    far: dict[str, Any] = {"width": ensemble.width} if isinstance(ensemble, NumberEnsemble) else {}
+    if isinstance(ensemble, Ensemble):
+        far = {"inverse_temperature": ensemble.inverse_temperature}
     values = {
-        "network": beside.network,
-        "expert": beside.expert,
+        "network": ensemble.network,
+        "expert": ensemble.expert,
         **far,
         "heard": heard_sources(known),
-        "members": [{"weight": w, **one} for w, one in zip(beside.weights, said, strict=True)],
+        "members": [{"weight": w, **one} for w, one in zip(ensemble.weights, said, strict=True)],
     }
     return values, tensors
 
 
-def restore_beside(
+def restore_ensemble(
     said: Mapping[str, Any],
     tensors: Params,
     known: Knowledge,
     *,
     shape: Sequence[int],  # of one row
     classes: int,  # or bins, k
-) -> AnyBeside:
+) -> AnyEnsemble:
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
-    far = "width" if numbers else "sharpness"
+    far = "width" if numbers else "inverse_temperature"
     values = _values(said, {"network", "expert", far, "heard", "members"})
     _check_size(tensors)
     told = values["members"]
     if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
         raise Refused("the members of a mixture must be a list of tables")
     if [one.get("kind") for one in told].count(EXACT) > 1:
-        raise Refused("a bundle holds one model of one round")
+        raise Refused("a bundle holds one one-shot model")
     plain = [{k: v for k, v in one.items() if k != "weight"} for one in told]
     heard = heard_sources(known)
     hearing = any(one.get("kind") == "classes" and one.get("hears") for one in plain)
@@ -102,13 +102,13 @@ def restore_beside(
         )
     columns = int(torch.Size(shape).numel())
     left, count = dict(tensors), 0
-    members: list[OwnMember | Foreseen | ForeseenNumber] = []
+    members: list[OwnMember | OneShotMember | OneShotNumber] = []
     for place, one in enumerate(plain):
-        exact = one.get("kind") == EXACT
-        begin = _ONE_ROUND if exact else f"{_OWN}{count}."
+        one_shot = one.get("kind") == EXACT
+        begin = _ONE_SHOT if one_shot else f"{_OWN}{count}."
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
-        if exact:
+        if one_shot:
             members.append(_one_round(one, found, shape, classes, numbers=numbers))
             continue
         count += 1
@@ -127,18 +127,18 @@ def restore_beside(
         raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
     speaking: tuple[Any, ...] = tuple(members)
     if numbers:
-        return NumberBeside(speaking, weights, network, expert, last)
-    return Beside(speaking, weights, network, expert, last)
+        return NumberEnsemble(speaking, weights, network, expert, last)
+    return Ensemble(speaking, weights, network, expert, last)
 
 
-def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[str, float]:
+def member_weights(ensemble: AnyEnsemble, *, expert: float | None = None) -> dict[str, float]:
     """Who speaks with which weight, by name; where `expert` is his, the others share the rest."""
-    named = {"network": beside.network}
-    for place, (member, weight) in enumerate(zip(beside.members, beside.weights, strict=True)):
+    named = {"network": ensemble.network}
+    for place, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
         name = str(getattr(member, "name", f"member {place}"))
         named[name if name not in named else f"{name} ({place})"] = weight
-    his, total = beside.expert if expert is None else expert, sum(named.values())
-    if his != beside.expert and total > 0:
+    his, total = ensemble.expert if expert is None else expert, sum(named.values())
+    if his != ensemble.expert and total > 0:
         named = {name: (1.0 - his) * weight / total for name, weight in named.items()}
     return named | ({"expert": his} if his > 0 else {})
 
@@ -149,22 +149,22 @@ def heard_sources(known: Knowledge) -> list[str]:
     return [name for name, one in names.items() if one is not None]
 
 
-def _round_values(one: Foreseen | ForeseenNumber) -> dict[str, Any]:
-    foresight = one.foresight
+def _round_values(one: OneShotMember | OneShotNumber) -> dict[str, Any]:
+    one_shot_model = one.one_shot_model
     return {
         "kind": EXACT,
         "name": one.name,
-        "basis": asdict(foresight.exact.basis),
-        "start": foresight.exact.start,
-        "hears": foresight.exact.hears,
-        "rows": foresight.home.rows,
+        "basis": asdict(one_shot_model.one_shot.basis),
+        "start": one_shot_model.one_shot.start,
+        "hears": one_shot_model.one_shot.hears,
+        "rows": one_shot_model.home.rows,
         "scaled": one.scaler is not None,
     }
 
 
-def _round_tensors(one: Foreseen | ForeseenNumber) -> Params:
-    home, scaler = one.foresight.home, one.scaler
-    found = {**one.foresight.found.bundle(), "middle": home.middle, "level": home.level}
+def _round_tensors(one: OneShotMember | OneShotNumber) -> Params:
+    home, scaler = one.one_shot_model.home, one.scaler
+    found = {**one.one_shot_model.found.bundle(), "middle": home.middle, "level": home.level}
     if scaler is not None:
         found |= {"shift": scaler.shift, "spread": scaler.spread}
     return {name: t.double() for name, t in found.items()}
@@ -172,25 +172,27 @@ def _round_tensors(one: Foreseen | ForeseenNumber) -> Params:
 
 def _one_round(
     said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int, *, numbers: bool
-) -> Foreseen | ForeseenNumber:
+) -> OneShotMember | OneShotNumber:
     wanted = {"kind", "name", "basis", "start", "hears", "rows", "scaled"}
     values = _values(said, wanted)
     rows, name = values["rows"], values["name"]
     if type(rows) is not int or rows < 1:
-        raise Refused(f"rows of the model of one round must be at least 1, got {rows!r}")
+        raise Refused(f"rows of the one-shot model must be at least 1, got {rows!r}")
     if not isinstance(name, str) or not 0 < len(name) <= 100:
-        raise Refused(f"name of the model of one round cannot be {name!r}")
+        raise Refused(f"name of the one-shot model cannot be {name!r}")
     if not isinstance(values["hears"], bool) or not isinstance(values["basis"], dict):
-        raise Refused("the model of one round must say its basis, and whether it hears")
+        raise Refused("the one-shot model must say its basis, and whether it hears")
     try:
-        exact = Exact(build(Basis, values["basis"]), values["start"], values["hears"])
+        one_shot = OneShot(build(Basis, values["basis"]), values["start"], values["hears"])
     except (ConfigError, TypeError) as error:
-        raise Refused(f"the model of one round: {error}") from None
-    d = exact.columns(int(torch.Size(shape).numel()))
-    squares = d if exact.basis.terms != "linear" else 0
-    pairs = d * (d - 1) // 2 if exact.basis.terms == "quadratic" else 0
-    f = d + squares + pairs + exact.basis.random  # counted, not made: it may be beyond all measure
-    g = sum(n > 0 for n in (d, squares, pairs, exact.basis.random))
+        raise Refused(f"the one-shot model: {error}") from None
+    d = one_shot.columns(int(torch.Size(shape).numel()))
+    squares = d if one_shot.basis.terms != "linear" else 0
+    pairs = d * (d - 1) // 2 if one_shot.basis.terms == "quadratic" else 0
+    f = (
+        d + squares + pairs + one_shot.basis.random
+    )  # counted, not made: it may be beyond all measure
+    g = sum(n > 0 for n in (d, squares, pairs, one_shot.basis.random))
     room: dict[str, tuple[int, ...]] = {
         "mean": (f,),
         "covariance": (f, f),
@@ -204,9 +206,9 @@ def _one_round(
     _check_round(own, room)
     scaler = Scaler(own["shift"], own["spread"]) if values["scaled"] else None
     home = Home(own["middle"], own["level"], rows)
-    foresight = Foresight(exact, Posterior.of(own), home, classes)
-    kind = ForeseenNumber if numbers else Foreseen
-    return kind(foresight, scaler, name)
+    one_shot_model = OneShotModel(one_shot, Posterior.of(own), home, classes)
+    kind = OneShotNumber if numbers else OneShotMember
+    return kind(one_shot_model, scaler, name)
 
 
 def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
@@ -214,14 +216,14 @@ def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
         found = tuple(own[name].shape) if name in own else None
         if found != room.get(name) or own[name].dtype != torch.float64:
             raise Refused(
-                f"'{_ONE_ROUND}{name}' should be float64 of shape {room.get(name, 'none')}, it is "
+                f"'{_ONE_SHOT}{name}' should be float64 of shape {room.get(name, 'none')}, it is "
                 f"{own[name].dtype if name in own else 'missing'} of {found or 'none'}"
             )
         if not own[name].isfinite().all():
-            raise Refused(f"'{_ONE_ROUND}{name}' must be finite")
+            raise Refused(f"'{_ONE_SHOT}{name}' must be finite")
     positive = [own[name] for name in ("noise", "spread") if name in own]
     if not all(bool((t > 0).all()) for t in positive) or (own["covariance"].diagonal() < 0).any():
-        raise Refused("variances and spreads of the model of one round must be positive")
+        raise Refused("variances and spreads of the one-shot model must be positive")
 
 
 def _fitting(place: int, member: OwnMember, classes: int, *, numbers: bool) -> OwnMember:

@@ -14,7 +14,7 @@ from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
 from ..models.classifier import Personal
-from ..models.ensemble import AnyBeside
+from ..models.ensemble import AnyEnsemble
 from ..models.tasks import task_of
 from ..words import Reason
 from .ensemble import member_weights
@@ -52,7 +52,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     rows = hide_others(raw, bundle.schema)
     personal = bundle.personal
     known = personal.knowledge
-    us = "network" if personal.beside is None else "mixture"
+    us = "network" if personal.ensemble is None else "mixture"
     classes = isinstance(personal, Personal)
     parts = [
         reasons_of(known.range, rows, "range" if classes else "set"),
@@ -63,8 +63,8 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
         else _numbers_decided(found, us),
         _say_trust(found, known, personal.reliance, rows),
     ]
-    if personal.beside is not None:
-        parts.append(_say_members(found, personal.beside))
+    if personal.ensemble is not None:
+        parts.append(_say_members(found, personal.ensemble))
     if rows.ndim == 2:
         parts.append(missing_reasons((known.range, known.prediction), rows, bundle.schema))
     if known.shapes is not None:
@@ -164,12 +164,12 @@ def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> 
     return [[one] if one and not quiet else [] for one, quiet in whose]
 
 
-def _say_members(found: Answers, beside: AnyBeside) -> Reasons:
+def _say_members(found: Answers, ensemble: AnyEnsemble) -> Reasons:
     """Who spoke in each row with which weight; of a silent expert the others share the part."""
     trusts = found.trust.tolist()
     # the weight itself, not what single precision made of it
-    own = {λ: beside.expert if abs(λ - beside.expert) < 1e-7 else λ for λ in set(trusts)}
-    shares = {λ: member_weights(beside, expert=weight) for λ, weight in own.items()}
+    own = {λ: ensemble.expert if abs(λ - ensemble.expert) < 1e-7 else λ for λ in set(trusts)}
+    shares = {λ: member_weights(ensemble, expert=weight) for λ, weight in own.items()}
     said = {λ: Reason("members", {"shares": one}) for λ, one in shares.items()}
     return [[said[λ]] for λ in trusts]
 

@@ -96,7 +96,7 @@ class Header:
     metrics: dict[str, float]
     versions: dict[str, str]
     created: str
-    beside: dict[str, Any] | None = None  # members and weights of a mixture
+    ensemble: dict[str, Any] | None = None  # members and weights of a mixture
     inputs: tuple[dict[str, Any], ...] | None = None  # how each feature reaches the network
 
 

@@ -10,7 +10,7 @@ from ..data.rows.cells import Extra
 from ..errors import FedloreError
 from ..models.answers import Answers
 from ..models.classifier import Personal
-from ..models.doubt import Doubt, doubt_classes, doubt_numbers, find_foreseen
+from ..models.doubt import Doubt, doubt_classes, doubt_numbers, find_one_shot
 from ..models.tasks import task_of
 from .header import Bundle
 
@@ -59,12 +59,12 @@ def can_doubt(bundle: Bundle) -> bool:
     """Whether the model knows of its own ignorance, found out without any row."""
     personal = bundle.personal
     if not isinstance(personal, Personal):
-        return personal.beside is not None and bool(personal.beside.members)
-    beside = personal.beside
-    if beside is None or not bundle.schema.ordered:
+        return personal.ensemble is not None and bool(personal.ensemble.members)
+    ensemble = personal.ensemble
+    if ensemble is None or not bundle.schema.ordered:
         return False
-    spoken = sum(weight > 0 for weight in (beside.network, *beside.weights))
-    return find_foreseen(personal) is not None or spoken > 1
+    spoken = sum(weight > 0 for weight in (ensemble.network, *ensemble.weights))
+    return find_one_shot(personal) is not None or spoken > 1
 
 
 @torch.no_grad()

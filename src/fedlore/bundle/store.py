@@ -21,7 +21,7 @@ from ..models.regressor import PersonalRegressor
 from ..models.tasks import task_of
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
 from .card import card_of
-from .ensemble import describe_beside, restore_beside
+from .ensemble import describe_ensemble, restore_ensemble
 from .header import (
     FORMAT,
     HOLDINGS,
@@ -55,8 +55,8 @@ from .knowledge import (
 )
 from .networks import build_network, describe_network
 
-BESIDE = "beside.safetensors"  # of a mixture
-OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE, HOLDINGS, SIGNATURE)
+ENSEMBLE = "ensemble.safetensors"  # of a mixture
+OWN = ("bundle.json", "weights.safetensors", "card.md", ENSEMBLE, HOLDINGS, SIGNATURE)
 
 
 def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
@@ -159,8 +159,10 @@ def bundle_members(
     if task_about(held).name != task.name:
         raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
     network = describe_network(inner.model)
-    beside = personal.beside if isinstance(personal, Personal | PersonalRegressor) else None
-    about, tensors = (None, {}) if beside is None else describe_beside(beside, personal.knowledge)
+    ensemble = personal.ensemble if isinstance(personal, Personal | PersonalRegressor) else None
+    about, tensors = (
+        (None, {}) if ensemble is None else describe_ensemble(ensemble, personal.knowledge)
+    )
     inputs = None if inner.scaler is None else input_values(inner.scaler.inputs)
     header = {
         "format": FORMAT,
@@ -181,7 +183,7 @@ def bundle_members(
         "metrics": finite_scores(metrics or {}),
         "versions": versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        **({} if about is None else {"beside": about}),
+        **({} if about is None else {"ensemble": about}),
         **({} if inputs is None else {"inputs": inputs}),
     }
     weights = {
@@ -191,7 +193,7 @@ def bundle_members(
         **knowledge_members(files),
         "bundle.json": _json(header),
         "weights.safetensors": pack_tensors(weights),
-        **({} if about is None else {BESIDE: pack_tensors(tensors)}),
+        **({} if about is None else {ENSEMBLE: pack_tensors(tensors)}),
         **({} if signature is None else {SIGNATURE: signature}),
     }
     members["card.md"] = card_of(header, held, members).encode()
@@ -215,21 +217,21 @@ def open_members(
     read_signature(members)
     held = restore(members, plugins=plugins) if held is None else held
     check_agreement(header, held)
-    if (header.beside is None) != (BESIDE not in members):
-        raise Refused(f"{BESIDE} and the members in bundle.json belong together: one is missing")
+    if (header.ensemble is None) != (ENSEMBLE not in members):
+        raise Refused(f"{ENSEMBLE} and the members in bundle.json belong together: one is missing")
     model = build_network(header.model, _tensors(members, "weights.safetensors"))
     task = task_about(held, hears=header.hears)
     if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
     known, schema = heard_through(held, header), held.require_schema()
-    beside = None
+    ensemble = None
     inputs = header_inputs(header, schema)
     shape = header.shape if inputs is None else (inputs.width,)
-    if header.beside is not None:
-        tensors, k = _tensors(members, BESIDE), len(schema.classes)
-        beside = restore_beside(header.beside, tensors, held, shape=shape, classes=k)
+    if header.ensemble is not None:
+        tensors, k = _tensors(members, ENSEMBLE), len(schema.classes)
+        ensemble = restore_ensemble(header.ensemble, tensors, held, shape=shape, classes=k)
     scaler = header_scaler(header, task.told, inputs)
-    personal = task.build(model, known, scaler=scaler, beside=beside)
+    personal = task.build(model, known, scaler=scaler, ensemble=ensemble)
     try_row(personal, header, task.told, inputs)
     return Bundle(
         personal.eval(),

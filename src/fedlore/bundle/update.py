@@ -51,7 +51,7 @@ def update_bundle(
             raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
         files, held = with_trust(files, trust), None
     personal = bundle.personal
-    if trust is not None and personal.beside is not None:
+    if trust is not None and personal.ensemble is not None:
         personal = reweigh(personal, trust)
     return bundle_members(
         personal,
@@ -67,10 +67,10 @@ def update_bundle(
 
 def reweigh(personal: Personal | PersonalRegressor, trust: float) -> Personal | PersonalRegressor:
     """The same model, its expert with another weight in the mixture."""
-    assert personal.beside is not None
-    beside = with_expert(personal.beside, trust)
+    assert personal.ensemble is not None
+    ensemble = with_expert(personal.ensemble, trust)
     task, inner = task_of(personal), personal.inner
-    return task.build(inner.model, personal.knowledge, scaler=inner.scaler, beside=beside)
+    return task.build(inner.model, personal.knowledge, scaler=inner.scaler, ensemble=ensemble)
 
 
 def check_columns(own: Schema, asked: Schema, name: str) -> None:

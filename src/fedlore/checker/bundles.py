@@ -20,7 +20,7 @@ LARGEST = 1 << 30
 NEAR = 1e-9  # by which weights may miss a sum of 1
 _MEMBER = re.compile(
     r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
-    r"|(weights|beside)\.safetensors"
+    r"|(weights|ensemble)\.safetensors"
     r"|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
 )
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}
@@ -106,9 +106,9 @@ def faults(weights: Mapping[str, Array], declared: Mapping[str, Any]) -> list[st
     return found
 
 
-def mixture_faults(beside: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
     """What is wrong with a mixture: weights that are none, or numbers that are not finite."""
-    weights = [beside["network"], beside["expert"], *(m["weight"] for m in beside["members"])]
+    weights = [ensemble["network"], ensemble["expert"], *(m["weight"] for m in ensemble["members"])]
     if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
         return ["a weight does not lie in [0, 1]"]
     if abs(math.fsum(weights) - 1.0) > NEAR:

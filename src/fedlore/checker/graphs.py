@@ -14,7 +14,7 @@ from .rowwise import OPERATORS, crossing
 Array = Any  # of numpy
 
 OPSET = 17  # whose operators the checker knows
-_LEARNED = ("scaler.", "beside.")  # how constants are called that were learned from rows
+_LEARNED = ("scaler.", "ensemble.")  # how constants are called that were learned from rows
 
 
 class Graph:

@@ -26,7 +26,7 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
 
     `tensors` are those of the members beside the network.
     """
-    model, beside = header["model"], header.get("beside")
+    model, ensemble = header["model"], header.get("ensemble")
     options = model.get("options", {})
     if model["layer"] != "lipschitz":
         return Verdict("unknown")
@@ -41,7 +41,7 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
         found = range_moves(known, shape)
         if found.status != "proved":
             return found
-    weight = float(header["rely"] if beside is None else beside["expert"])
+    weight = float(header["rely"] if ensemble is None else ensemble["expert"])
     heard = options["hears"] or options["start"] == "expert" or weight > 0
     heard = heard or known.row_trust is not None
     told = Verdict("proved")
@@ -51,7 +51,7 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
         told = found if told.status == "proved" else told
     if heard and told.status != "proved":
         return told
-    if beside is not None and odd_member(known, header, tensors or {}, told.status == "proved"):
+    if ensemble is not None and odd_member(known, header, tensors or {}, told.status == "proved"):
         return Verdict("unknown")
     return Verdict("proved")
 
@@ -64,9 +64,9 @@ def odd_member(
     The range is known to keep them.
     """
     signs, count = _signs(known, header, told), 0
-    for one in header["beside"]["members"]:
+    for one in header["ensemble"]["members"]:
         own = pick_tensors(tensors, f"own.{count}.")
-        count += one["kind"] != "exact"
+        count += one["kind"] != "one_shot"
         if one["kind"] not in ("order", "number") or not _keeps(one, own, signs):
             return str(one["name"])
     return None

@@ -116,11 +116,11 @@ def _check_bundle(
     yield _weights(read_weights(members["weights.safetensors"]), said)
     header = read_json(members["bundle.json"], "bundle.json")
     tensors = None
-    if header.get("beside") is not None:
-        tensors = read_weights(members["beside.safetensors"])
-        wrong = mixture_faults(header["beside"], tensors)
+    if header.get("ensemble") is not None:
+        tensors = read_weights(members["ensemble.safetensors"])
+        wrong = mixture_faults(header["ensemble"], tensors)
         count = sum(values.size for values in tensors.values())
-        found = wrong[0] if wrong else f"{len(header['beside']['members'])}, {count} numbers"
+        found = wrong[0] if wrong else f"{len(header['ensemble']['members'])}, {count} numbers"
         yield Line("members finite, weights sum to 1", not wrong, found)
     heard = header.get("confusion") == said.get("confusion")
     yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")

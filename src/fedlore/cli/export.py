@@ -50,8 +50,8 @@ def export(
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
     screen = current_screen()
-    beside = source if source.is_dir() and not _is_bundle(source) else source.parent
-    refuse_bundle(found, screen, accept=accept, beside=beside)
+    ensemble = source if source.is_dir() and not _is_bundle(source) else source.parent
+    refuse_bundle(found, screen, accept=accept, ensemble=ensemble)
     if out is not None:
         write_bundle(found, out)
         screen.say(
@@ -124,7 +124,7 @@ def certify_command(
     certificate says so); 2: the bundle cannot be certified.
     """
     screen, opened = current_screen(), read_bundle(bundle, plugins=plugins or ())
-    refuse_bundle(opened, screen, accept=accept, beside=bundle.parent)
+    refuse_bundle(opened, screen, accept=accept, ensemble=bundle.parent)
     values = issue(opened)
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)

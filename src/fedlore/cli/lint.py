@@ -53,7 +53,7 @@ def refuse_conflicts(where: Where, name: str, screen: Screen, *, accept: bool) -
 
 
 def refuse_bundle(
-    bundle: Bundle, screen: Screen, *, accept: bool, beside: Path | None = None
+    bundle: Bundle, screen: Screen, *, accept: bool, ensemble: Path | None = None
 ) -> None:
     """The same for the knowledge in a bundle; a draft is refused where signed rules are wanted.
 
@@ -62,10 +62,10 @@ def refuse_bundle(
     from ..bundle.knowledge import knowledge_members
     from ..bundle.store import refuse_draft
 
-    if beside is not None and (beside / "site.toml").is_file():
+    if ensemble is not None and (ensemble / "site.toml").is_file():
         from ..federation.site.folder import read_kit
 
-        file = read_kit(beside).file
+        file = read_kit(ensemble).file
         refuse_draft(bundle, file.signers if file.signed else (), needed=file.signed)
     refuse_draft(bundle)
     name = f"the knowledge of '{bundle.client}'"

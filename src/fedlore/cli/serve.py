@@ -53,7 +53,7 @@ def serve_command(
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
     screen = current_screen()
-    refuse_bundle(opened, screen, accept=accept, beside=bundle.parent)
+    refuse_bundle(opened, screen, accept=accept, ensemble=bundle.parent)
     guarded = "needs a token" if token else "open to whoever can connect"
 
     def ready(address: str) -> None:

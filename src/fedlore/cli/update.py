@@ -44,14 +44,14 @@ def update_command(
         scores = {"before": before, "after": after}
         _compare(before, after, screen)
     was, now = (one.personal.knowledge.trust_at_prediction for one in (old, new))
-    if trust is None and new.personal.beside is None and was != now:
+    if trust is None and new.personal.ensemble is None and was != now:
         screen.say(
             f"λ at prediction was {was:g} and is now "
             f"{now:g}, as the new file says (--trust says otherwise)"
         )
-    if new.personal.beside is not None:
+    if new.personal.ensemble is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
-        screen.say(f"{kept}: {share_words(member_weights(new.personal.beside))}")
+        screen.say(f"{kept}: {share_words(member_weights(new.personal.ensemble))}")
     if new.personal.knowledge.row_trust is not None:
         screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")
     elif old.personal.knowledge.row_trust is not None:

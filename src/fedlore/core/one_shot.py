@@ -18,7 +18,7 @@ from .ordinal import Start, find_places, heard_numbers, log_cells
 from .rng import stream
 from .tree import Params
 
-__all__ = ["Basis", "Exact", "Foresight", "Posterior", "unpack_gram"]
+__all__ = ["Basis", "OneShot", "OneShotModel", "Posterior", "unpack_gram"]
 
 Products = Literal["linear", "squares", "quadratic"]
 
@@ -246,8 +246,8 @@ def _by_group(values: Tensor, groups: Tensor, like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Exact:
-    """A one-round model of the number of the class, or of how far it lies from the start."""
+class OneShot:
+    """A one-shot model of the number of the class, or of how far it lies from the start."""
 
     basis: Basis = field(default_factory=Basis)
     start: Start = "none"  # what its output is added to
@@ -277,8 +277,8 @@ class Exact:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactRows:
-    """A site's training rows as the one-round model takes them."""
+class OneShotRows:
+    """A site's training rows as the one-shot model takes them."""
 
     features: Tensor  # (n, f)
     target: Tensor  # (n,)  the number of the class, less the start
@@ -293,10 +293,10 @@ class ExactRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Foresight:
-    """The one-round model at one site: a normal for every row, and its classes."""
+class OneShotModel:
+    """The one-shot model at one site: a normal for every row, and its classes."""
 
-    exact: Exact
+    one_shot: OneShot
     found: Posterior
     home: Home
     classes: int
@@ -305,7 +305,7 @@ class Foresight:
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance for scaled rows, on the scale of the class numbers, (n,) each."""
-        features, start = self.exact.rows(x, prior, allowed, classes=self.classes)
+        features, start = self.one_shot.rows(x, prior, allowed, classes=self.classes)
         mean, variance = foresee(self.found, self.home, features)
         return start + mean, variance
 
@@ -316,12 +316,12 @@ class Foresight:
         mean, variance = self.normal(x, prior, allowed)
         return log_cells(mean, variance.sqrt(), self.classes, "normal")
 
-    def held_out(self, rows: ExactRows) -> Tensor:
+    def held_out(self, rows: OneShotRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
         return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")
 
-    def taught(
+    def update(
         self,
         x: Tensor,
         y: Tensor,
@@ -329,9 +329,9 @@ class Foresight:
         allowed: Tensor | None = None,
         *,
         weight: float = 1.0,  # as how many rows each counts
-    ) -> "Foresight":
+    ) -> "OneShotModel":
         """The same after more tests at the site: scaled rows and the classes that came out."""
-        features, start = self.exact.rows(x, prior, allowed, classes=self.classes)
+        features, start = self.one_shot.rows(x, prior, allowed, classes=self.classes)
         target = y.double() - start
         found, home = take_in(self.found, self.home, features, target, weight=weight)
         return replace(self, found=found, home=home)

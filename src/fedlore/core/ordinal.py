@@ -128,11 +128,11 @@ def _values(place: Tensor, width: Tensor, classes: int) -> _Values:
     holds = torch.cat([-open_, z], -1).lt(0) & torch.cat([z, open_], -1).gt(0)
     share = (-torch.expm1(-torch.where(holds, 1.0, gap))).log()
     near = torch.maximum(ratio[..., :-1], ratio[..., 1:])  # R falls with |z|
-    beside = torch.maximum(tail[..., :-1], tail[..., 1:]) + share
+    ensemble = torch.maximum(tail[..., :-1], tail[..., 1:]) + share
     # the class that holds the place: 1 - Q(|lower|) - Q(|upper|), never near 0 but for wide normals
     tiny = torch.finfo(m.dtype).tiny
     around = (1.0 - tail[..., :-1].exp() - tail[..., 1:].exp()).clamp(min=tiny).log()
-    return _Values(torch.where(holds, around, beside), z, apart, share, near, holds, around)
+    return _Values(torch.where(holds, around, ensemble), z, apart, share, near, holds, around)
 
 
 def _slopes(of: _Values) -> tuple[Tensor, Tensor, Tensor]:

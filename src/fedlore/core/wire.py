@@ -25,9 +25,9 @@ TASK_KINDS = {
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
-    "gram": "sums of products of centred rows, for the model of one round",
+    "gram": "sums of products of centred rows, for the one-shot model",
     "vote": "the summed loss of a trial on rows it was not trained on, and their number",
-    "settle": "nothing: what a site chooses from the finished trainings stays at home",
+    "ensemble": "nothing: what a site chooses from the finished trainings stays at home",
 }
 
 
@@ -139,7 +139,7 @@ def wanted_of(
 ) -> Payload:
     """Tensors with the names, shapes and kinds that a plain answer to a task has.
 
-    The model of one round, where there is one, has so many `terms`.
+    The one-shot model, where there is one, has so many `terms`.
     """
     if task.kind == "train":
         return {key: task.sent[key] for key in uploads}

@@ -15,10 +15,10 @@ from ..models.client import Member, P
 from ..models.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy
 from .loop import Run, Weights
-from .lore import Menu, train_lore
+from .lore import SearchSpace, train_lore
 from .lore.space import ModelMaker
 from .training import Fitted, Training, train
-from .tuning.trust import Tuning, choose_trust, trusting
+from .tuning.trust import Tuning, choose_trust, with_trust
 
 
 def fit(
@@ -30,7 +30,7 @@ def fit(
     ordinal: float = 0.0,
     hears: bool = False,
     trust: Literal["own", "auto"] | Tuning = "own",
-    recipe: Literal["lore"] | Menu | None = None,
+    recipe: Literal["lore"] | SearchSpace | None = None,
     ordered: bool | None = None,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
@@ -105,10 +105,12 @@ def fit(
     if recipe is not None:
         if trust != "own":
             raise ConfigError("recipe = lore weighs the expert itself: leave trust at 'own'")
-        if not isinstance(recipe, Menu) and recipe != "lore":
-            raise ConfigError(f"recipe must be lore or a Menu, got {recipe!r}")
-        menu = recipe if isinstance(recipe, Menu) else None
-        return train_lore(clients, training, model=model, menu=menu, bins=bins, ordered=ordered)
+        if not isinstance(recipe, SearchSpace) and recipe != "lore":
+            raise ConfigError(f"recipe must be lore or a SearchSpace, got {recipe!r}")
+        search_space = recipe if isinstance(recipe, SearchSpace) else None
+        return train_lore(
+            clients, training, model=model, search_space=search_space, bins=bins, ordered=ordered
+        )
     network = _network(model)
     if trust != "own":
         if not isinstance(trust, Tuning) and trust != "auto":
@@ -119,7 +121,7 @@ def fit(
             tuning=trust if isinstance(trust, Tuning) else None,
             seed=training.seed,
         )
-        clients = trusting(clients, chosen)
+        clients = with_trust(clients, chosen)
     return train(clients, network, training, task=asked)
 
 

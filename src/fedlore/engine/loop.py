@@ -12,7 +12,7 @@ from ..algorithms import Algorithm, FlatParams, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.history import RoundSeen, Row, mean_of, tell_round
-from ..core.one_shot import Exact
+from ..core.one_shot import OneShot
 from ..core.rng import draw_numbers
 from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
@@ -21,7 +21,7 @@ from ..errors import ConfigError, FedloreError
 from ..models.client import Client
 from ..privacy.dp.records import Records
 from .client import Memory, Site, ready, score
-from .one_shot import exact_rows
+from .one_shot import one_shot_rows
 
 Weights = Literal["equal", "size"]
 
@@ -38,7 +38,7 @@ class Recipe:
     weights: Weights = "equal"  # the paper counts clients equally; "size" counts rows
     aggregate: Aggregate = field(default_factory=Mean)
     records: Records | None = None  # DP-SGD at the sites
-    exact: Exact | None = None  # the model of one round, where sites may be asked for its sums
+    one_shot: OneShot | None = None  # the one-shot model, where sites may be asked for its sums
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Weights):
@@ -104,10 +104,10 @@ def answer(
 
 
 def gram_of(client: Client, recipe: Recipe, classes: int) -> Params:
-    """What a client gives away for the model of one round, where the recipe has one."""
-    if recipe.exact is None:
-        raise ConfigError("sums of rows were asked for, and the recipe has no model of one round")
-    return exact_rows(client, recipe.exact, recipe.scaler, classes=classes).sums()
+    """What a client gives away for the one-shot model, where the recipe has one."""
+    if recipe.one_shot is None:
+        raise ConfigError("sums of rows were asked for, and the recipe has no one-shot model")
+    return one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()
 
 
 def recall(recipe: Recipe, sent: Payload, memory: Payload) -> Payload:

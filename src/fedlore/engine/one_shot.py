@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..core import tree
-from ..core.one_shot import Exact, ExactRows, Posterior, solve
+from ..core.one_shot import OneShot, OneShotRows, Posterior, solve
 from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError
@@ -15,21 +15,23 @@ from ..privacy.filters import Filter, guard_transport
 from .client import scale_rows
 
 
-def exact_rows(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> ExactRows:
+def one_shot_rows(
+    client: Client, one_shot: OneShot, scaler: Scaler | None, *, classes: int
+) -> OneShotRows:
     """The client's rows; a bare one hears nothing."""
     data = scale_rows(client.data, scaler, torch.empty(0, dtype=torch.float64))
     if data.y is None:
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
     known = (data.prior, data.allowed) if client.injected else (None, None)
-    features, start = exact.rows(data.x, *known, classes=classes)
+    features, start = one_shot.rows(data.x, *known, classes=classes)
     place = data.y.double()
     if data.target is not None:  # of a number, which lies somewhere in its bin
         target = data.target.double()
         place = target @ torch.arange(classes).to(target)
-    return ExactRows(features, place - start, start)
+    return OneShotRows(features, place - start, start)
 
 
-def solve_together(transport: Transport, groups: Tensor, *, noised: bool = False) -> Posterior:
+def solve_sums(transport: Transport, groups: Tensor, *, noised: bool = False) -> Posterior:
     """One exchange of sums, and what they say; rows stay at home.
 
     The groups are those of the basis, `Basis.groups` of as many columns as the rows have. Noise
@@ -39,7 +41,7 @@ def solve_together(transport: Transport, groups: Tensor, *, noised: bool = False
         transport.exchange(Task("gram", 0), sorted(transport.clients())), key=lambda r: r.client
     )
     if not replies:
-        raise FedloreError("no sums of rows came back for the model of one round")
+        raise FedloreError("no sums of rows came back for the one-shot model")
     counted = [(r.upload, float(len(r.names))) for r in replies]
     mean = tree.mean(counted)["gram"]
     total = tree.scale(mean, sum(count for _, count in counted))
@@ -49,7 +51,7 @@ def solve_together(transport: Transport, groups: Tensor, *, noised: bool = False
 
 
 def posterior_of(
-    rows: Mapping[str, ExactRows],
+    rows: Mapping[str, OneShotRows],
     groups: Tensor,
     filters: Sequence[Filter] = (),
     *,
@@ -57,13 +59,13 @@ def posterior_of(
 ) -> Posterior:
     """The posterior of sites in this process; their sums pass the same filters as any upload."""
     with torch.no_grad():
-        return solve_together(guard_transport(_Sums(rows), filters), groups, noised=noised)
+        return solve_sums(guard_transport(_Sums(rows), filters), groups, noised=noised)
 
 
 class _Sums:
     """A transport that can only be asked for sums of rows."""
 
-    def __init__(self, rows: Mapping[str, ExactRows]) -> None:
+    def __init__(self, rows: Mapping[str, OneShotRows]) -> None:
         self._rows = rows
 
     def clients(self) -> Sequence[str]:

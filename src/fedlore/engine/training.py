@@ -23,9 +23,9 @@ from ..data.rows import as_examples
 from ..errors import ConfigError, FedloreError, unknown
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
-from ..models.benefit import Brought
+from ..models.benefit import Benefit
 from ..models.client import Client, Member, NumberClient, P, knowledge_within
-from ..models.ensemble import Beside, NumberBeside
+from ..models.ensemble import Ensemble, NumberEnsemble
 from ..models.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
@@ -44,8 +44,8 @@ class Fitted(Generic[P]):
     knowledge: Mapping[str, Knowledge]  # by client; one that says nothing where it stayed outside
     memories: dict[str, Payload]
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
-    besides: Mapping[str, Beside | NumberBeside] = field(default_factory=dict)  # by client
-    tables: Mapping[str, Brought] = field(default_factory=dict)  # what it brought, by client
+    ensembles: Mapping[str, Ensemble | NumberEnsemble] = field(default_factory=dict)  # by client
+    tables: Mapping[str, Benefit] = field(default_factory=dict)  # what it brought, by client
     holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)  # by client
 
     @property
@@ -65,10 +65,10 @@ class Fitted(Generic[P]):
             self.knowledge[client],
             scaler=self.recipe.scaler,
             weights=own_params(algorithm, sent, memory),
-            beside=self.besides.get(client),
+            ensemble=self.ensembles.get(client),
         )
 
-    def brought(self, client: str) -> Brought:
+    def benefit(self, client: str) -> Benefit:
         """What taking part brought this client, on its own rows; recipe = lore finds it out."""
         if client not in self.tables:
             raise FedloreError(unknown("client with a table", client, self.tables))
@@ -215,7 +215,7 @@ def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
     return found[0] if found else None
 
 
-def brought_home(
+def bring_home(
     run: Run, memories: dict[str, Payload], like: nn.Module
 ) -> tuple[Run, dict[str, Payload]]:
     """The results on the device of the model that was given."""
@@ -337,7 +337,7 @@ def train(
         )
         kept = transport.memories.items()
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
-    run, memories = brought_home(run, memories, recipe.model)
+    run, memories = bring_home(run, memories, recipe.model)
     spent = privacy_lines(filters, rounds=rounds, sample=sample)
     lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     run = replace(run, rows=[*run.rows, *lines])

@@ -16,7 +16,7 @@ from ..core.store import write_private
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore.report import measure_line
 from ..errors import FedloreError
-from ..models.benefit import Brought
+from ..models.benefit import Benefit
 from ..models.client import Member
 from .sites import Gathering
 
@@ -30,7 +30,7 @@ def write_tables(gathering: Gathering, fitted: Fitted[Any], out: Path) -> None:
     for client in gathering.clients:
         if client.id not in fitted.tables:
             continue
-        table = fitted.brought(client.id)
+        table = fitted.benefit(client.id)
         if client.id in plain:
             table = with_line(table, plain[client.id])
         path = benefit_path(out, client.id)
@@ -47,7 +47,7 @@ def benefit_path(out: Path, client: str) -> Path:
     return out / "sites" / client / "benefit.json"
 
 
-def with_line(table: Brought, losses: Tensor) -> Brought:
+def with_line(table: Benefit, losses: Tensor) -> Benefit:
     """The table with the federation that knows nothing, before the one that does."""
     line = measure_line(WITHOUT, losses, table.measure)
     names = [one.name for one in table.lines]

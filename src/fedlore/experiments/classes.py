@@ -32,7 +32,7 @@ from ..models.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
-Foreseen = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
+OneShotMember = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _encode_alone(client: Client) -> Client:
 
 
 @torch.no_grad()
-def foresee_local(best: OwnModel, client: Client) -> Foreseen:
+def foresee_local(best: OwnModel, client: Client) -> OneShotMember:
     """Log-probabilities of the test rows by a local model, (n, k), and the expert for a tie."""
     labels_of(client)
     test = _encode_alone(client).test
@@ -126,7 +126,7 @@ def foresee_local(best: OwnModel, client: Client) -> Foreseen:
 
 
 @torch.no_grad()
-def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> Foreseen:
+def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> OneShotMember:
     """Log-probabilities of the client's test rows, (n, k), and what `decide` needs beside them.
 
     What the knowledge says of these rows was worked out when the client was made.

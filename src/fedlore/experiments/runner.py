@@ -18,7 +18,7 @@ from ..core.lipschitz import Lipschitz
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
-from ..engine.lore import Menu, train_lore
+from ..engine.lore import SearchSpace, train_lore
 from ..engine.lore.space import ModelMaker
 from ..models.client import Member
 from ..models.own.baseline import OwnModel, remembering
@@ -48,7 +48,7 @@ class Drawing:
     weights: Weights = "equal"
     privacy: Privacy | None = None
     device: str | None = None
-    menu: Menu | None = None  # what lore chooses from; None: the usual
+    search_space: SearchSpace | None = None  # what lore chooses from; None: the usual
     hidden: tuple[int, ...] = (64, 64)  # of lore's networks for a number
     shaped: bool | None = None  # whether lore's networks keep shapes; None: where a site has some
     name: str = ""  # of what the clients know, where weights without knowledge are kept beyond it
@@ -104,7 +104,9 @@ def train_approach(approach: Approach, drawing: Drawing) -> Fitted[Any]:
         made: dict[str, Any] = {"model": one.make_model, "ordered": one.ordered}
         if one.bins is not None:
             made = {"bins": one.bins, "hidden": one.hidden}
-        return train_lore(one.clients, how, menu=one.menu, shaped=one.shaped, **made)
+        return train_lore(
+            one.clients, how, search_space=one.search_space, shaped=one.shaped, **made
+        )
     members: list[Member[Any]] = [
         trust_client(client, approach.trust) if approach.trained else client.bare()
         for client in one.clients

@@ -141,7 +141,7 @@ def _config(gathering: Gathering, approach: Approach) -> str:
     what = asdict(replace(gathering.setting.without_deployment(), run=run))
     del what["recipe"]  # whether lore is run stands in the approaches
     if not approach.chosen:
-        del what["menu"]
+        del what["search_space"]
     return settings_fingerprint(what, repr(approach), gathering.digest)
 
 

@@ -13,7 +13,7 @@ from ..core.scaler import Scaler
 from ..data import stratify
 from ..data.rows import ROW_KINDS, read_measured, read_table
 from ..engine import Client, Fitted, NumberClient, fit
-from ..engine.lore import Menu
+from ..engine.lore import SearchSpace
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..kernel.schema import Schema
@@ -137,10 +137,10 @@ def find_difference(own: Schema, other: Schema) -> str | None:
         ("classes", own.classes, other.classes),
     ):
         alone = [name for name in mine if name not in theirs]
-        beside = [name for name in theirs if name not in mine]
-        if alone or beside:
+        ensemble = [name for name in theirs if name not in mine]
+        if alone or ensemble:
             parts = [f"'{name}' is at the first only" for name in alone[:1]]
-            parts += [f"'{name}' at the second only" for name in beside[:1]]
+            parts += [f"'{name}' at the second only" for name in ensemble[:1]]
             return f"{what}: {', '.join(parts)}"
         if mine != theirs:
             return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
@@ -225,9 +225,9 @@ class Gathering:
         )
 
     @property
-    def menu(self) -> Menu | None:
+    def search_space(self) -> SearchSpace | None:
         """What lore chooses from, where the file says it."""
-        if self.setting.menu is None:
+        if self.setting.search_space is None:
             return None
         return self.setting.offered(self.schema, number=self.bins is not None)
 
@@ -246,7 +246,7 @@ class Gathering:
             sample=setting.sample,
             weights=setting.weights,
             privacy=setting.privacy,
-            menu=self.menu,
+            search_space=self.search_space,
             hidden=setting.model.hidden,
             shaped=setting.model.lipschitz,
         )
@@ -282,11 +282,11 @@ def approaches_of(setting: Federation) -> list[Approach]:
             'recipe = "lore" asks for lore, and [run] approaches leaves it out: name it there, or '
             'say recipe = "none"'
         )
-    trials = setting.menu is None or len(setting.menu.candidates) > 1
+    trials = setting.search_space is None or len(setting.search_space.candidates) > 1
     if setting.privacy.dp is not None and trials and "lore" in named:
         raise ConfigError(
             "[privacy] dp: every trial of lore would spend the budget again; leave lore out of "
-            '[run] approaches, or say recipe = "lore" and one candidate in [menu]'
+            '[run] approaches, or say recipe = "lore" and one candidate in [search_space]'
         )
     return [a for a in APPROACHES if a.name in named]
 

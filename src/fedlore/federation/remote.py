@@ -10,7 +10,7 @@ from typing import Protocol
 from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
 
-_ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
+_ALONE = ("evaluate", "finish", "ensemble")  # what a site does for itself: any number will do
 _SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody waits for
 
 
@@ -159,7 +159,7 @@ class Remote:
 
     def _patience(self, task: Task) -> float:
         """Seconds for which sites that are online are waited for."""
-        return self.deadline * (_SETTLING if task.kind == "settle" else 1.0)
+        return self.deadline * (_SETTLING if task.kind == "ensemble" else 1.0)
 
     def _push(self, task: Task, to: Sequence[str]) -> None:
         names = self.post.push(task, to, 2 * self._patience(task) + 60.0) if to else []

@@ -13,7 +13,7 @@ from ..algorithms.catalog import Method
 from ..config import build, read_toml
 from ..core.models import MODELS, ModelKind, ShapedNet, make_kind, make_network
 from ..engine.loop import Weights
-from ..engine.lore import UNORDERED, Menu, menu_for
+from ..engine.lore import UNORDERED, SearchSpace, default_space
 from ..errors import ConfigError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.files import Target
@@ -103,7 +103,9 @@ class Federation:
     task: TaskName = _default_deployed("classification")  # a [target] makes it regression
     recipe: Literal["lore", "none"] = _default_deployed("none")  # how a deployed one is trained
     target: Target | None = None  # of a number: its bounds and bins, the same at all sites
-    menu: Menu | None = None  # what lore chooses from; None: the usual for the schema
+    search_space: SearchSpace | None = (
+        None  # what lore chooses from; None: the usual for the schema
+    )
     model: Model = field(default_factory=Model)
     algorithm: Method = field(default_factory=Method)
     plan: Plan = field(default_factory=Plan)
@@ -152,29 +154,35 @@ class Federation:
                 '"site", or recipe = "none"'
             )
         if self.privacy.spends and not self.single:
-            count = "none" if self.menu is None else len(self.menu.candidates)
+            count = "none" if self.search_space is None else len(self.search_space.candidates)
             raise ConfigError(
                 'with [privacy] dp recipe = "lore" takes one fixed candidate, since every trial '
-                f"would spend the budget again: write it as [menu] candidates = [{{...}}], got "
-                f"{count}"
+                "would spend the budget again: write it as [search_space] candidates = [{...}], "
+                f"got {count}"
             )
 
     @property
     def single(self) -> bool:
         """Whether lore has one candidate, which needs no trials."""
-        return self.menu is not None and len(self.menu.candidates) == 1
+        return self.search_space is not None and len(self.search_space.candidates) == 1
 
     def _check_shapes(self) -> None:
-        said = self.menu is not None and self.menu.candidates != UNORDERED
-        heads = {one.head for one in self.menu.candidates} if self.menu and said else set()
+        said = self.search_space is not None and self.search_space.candidates != UNORDERED
+        heads = (
+            {one.head for one in self.search_space.candidates}
+            if self.search_space and said
+            else set()
+        )
         if not self.model.lipschitz:
             if "shaped" in heads:
-                raise ConfigError("[menu] head = shaped belongs to [model] lipschitz = true")
+                raise ConfigError(
+                    "[search_space] head = shaped belongs to [model] lipschitz = true"
+                )
             return
         if heads - {"shaped"}:
             raise ConfigError(
-                "with [model] lipschitz = true every candidate of [menu] has head = shaped, got "
-                f"'{min(heads - {'shaped'})}'"
+                "with [model] lipschitz = true candidates of [search_space] have head = shaped, got"
+                f" '{min(heads - {'shaped'})}'"
             )
         if self.schema is not None and self.target is None and not self.schema.ordered:
             raise ConfigError(
@@ -182,25 +190,29 @@ class Federation:
                 "in [schema] where the classes rise"
             )
 
-    def offered(self, schema: Schema | None = None, *, number: bool | None = None) -> Menu | None:
+    def offered(
+        self, schema: Schema | None = None, *, number: bool | None = None
+    ) -> SearchSpace | None:
         """What lore chooses from under a schema, the same in one process and deployed.
 
-        A [menu] that names no candidates has the usual ones for what is learned.
+        A [search_space] that names no candidates has the usual ones for what is learned.
         """
         schema = schema or self.schema
         if schema is None:
             return None
         number = self.target is not None if number is None else number
-        usual = menu_for(
+        usual = default_space(
             count_inputs(schema),
             ordered=schema.ordered and not number,
             numbers=number,
             shaped=self.model.lipschitz,
         )
-        if self.menu is None:
+        if self.search_space is None:
             return usual
-        named = self.menu.candidates != UNORDERED
-        return self.menu if named else replace(self.menu, candidates=usual.candidates)
+        named = self.search_space.candidates != UNORDERED
+        return (
+            self.search_space if named else replace(self.search_space, candidates=usual.candidates)
+        )
 
     @property
     def host(self) -> str:
@@ -246,8 +258,10 @@ def read_deployed(folder: Path) -> Federation:
     found = _build(values, path.name)
     if not found.address:
         raise ConfigError("federation.toml: address must be host:port, got ''")
-    if found.recipe == "none" and found.menu is not None:
-        raise ConfigError('federation.toml: [menu] belongs to recipe = "lore", got recipe = "none"')
+    if found.recipe == "none" and found.search_space is not None:
+        raise ConfigError(
+            'federation.toml: [search_space] belongs to recipe = "lore", got recipe = "none"'
+        )
     if found.scale and not found.privacy.moments and found.schema is not None:
         try:
             scaler_of_scope(found.schema)  # refused now, not when sites have joined

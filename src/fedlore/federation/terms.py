@@ -15,7 +15,7 @@ from ..config import build
 from ..core.scaler import Inputs, Scaler, leave_unscaled
 from ..engine import Recipe
 from ..engine.loop import Weights
-from ..engine.lore import Agreement, Menu, Trial
+from ..engine.lore import Agreement, SearchSpace, Trial
 from ..errors import ConfigError
 from ..kernel.schema import Schema
 from ..knowledge.files import Target
@@ -64,7 +64,9 @@ class Terms:
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
     target: Target | None = None  # of a number
-    menu: Menu | None = None  # the candidates that a trial may be of; None: nothing is chosen
+    search_space: SearchSpace | None = (
+        None  # the candidates that a trial may be of; None: nothing is chosen
+    )
     fills: tuple[float, ...] | None = None  # what stands for a missing value, once it is known
 
     def text(self) -> str:
@@ -84,7 +86,7 @@ class Terms:
     def parts(self) -> list[tuple[str, str]]:
         """The kinds of model and the algorithms that these terms name, for policies."""
         found = [("model", self.model.kind), ("algorithm", self.algorithm.name.lower())]
-        candidates = () if self.menu is None else self.menu.candidates
+        candidates = () if self.search_space is None else self.search_space.candidates
         if any(one.head != "classes" for one in candidates):  # a perceptron with another head
             found.append(("model", "mlp"))
         if any(one.private for one in candidates):
@@ -128,7 +130,7 @@ class Terms:
     @property
     def columns(self) -> int:
         """Columns of a row in a site's sums: features, and what the network of a number hears."""
-        told = self.target is not None and self.model.widens and self.menu is None
+        told = self.target is not None and self.model.widens and self.search_space is None
         return len(self.schema.features) + HEARD * told
 
     def task(self) -> Regression | None:
@@ -146,14 +148,14 @@ class Terms:
 
     def common(self) -> Agreement:
         """What all candidates share, where there is something to choose from."""
-        if self.menu is None:
+        if self.search_space is None:
             raise ConfigError("these terms have no candidates to choose from")
         features, classes = self.features, len(self.schema.classes)
         model, seed = self.model, self.seed
         return Agreement(
             features,
             classes,
-            self.menu,
+            self.search_space,
             self.plan,
             self.rounds,
             seed,
@@ -170,20 +172,22 @@ class Terms:
         )
 
     def gram(self) -> int:
-        """How many features the model of one round has, 0 without one."""
-        exact = None if self.menu is None else self.menu.exact
-        if exact is None:
+        """How many features the one-shot model has, 0 without one."""
+        one_shot = None if self.search_space is None else self.search_space.one_shot
+        if one_shot is None:
             return 0
-        return len(exact.basis.groups(exact.columns(self.features)))
+        return len(one_shot.basis.groups(one_shot.columns(self.features)))
 
     def recipe(self, trial: str = "") -> Recipe:
         """The same recipe on either side: even the initial weights follow from the seed.
 
         Where there are candidates it is that of a trial, or of the first of them.
         """
-        if self.menu is not None:
+        if self.search_space is not None:
             common = self.common()
-            named = common.candidate(Trial.read(trial)) if trial else self.menu.candidates[0]
+            named = (
+                common.candidate(Trial.read(trial)) if trial else self.search_space.candidates[0]
+            )
             return common.recipe(named)
         return Recipe(
             self.model.make(
@@ -242,5 +246,5 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.largest,
         f.excess,
         target=f.target,
-        menu=f.offered() if f.recipe == "lore" else None,
+        search_space=f.offered() if f.recipe == "lore" else None,
     )

@@ -9,11 +9,11 @@ from .doubt import (
     class_voices,
     doubt_classes,
     doubt_numbers,
-    find_foreseen,
+    find_one_shot,
     foreseen_doubt,
     take_tests,
 )
-from .ensemble import Foreseen
+from .ensemble import OneShotMember
 from .regressor import PersonalRegressor
 from .tasks import LEVEL, TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
 
@@ -24,7 +24,7 @@ __all__ = [
     "Client",
     "Distribution",
     "Doubt",
-    "Foreseen",
+    "OneShotMember",
     "INFLATION",
     "LEVEL",
     "Member",
@@ -38,7 +38,7 @@ __all__ = [
     "class_voices",
     "doubt_classes",
     "doubt_numbers",
-    "find_foreseen",
+    "find_one_shot",
     "foreseen_doubt",
     "take_tests",
     "task_for",

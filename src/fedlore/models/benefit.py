@@ -7,7 +7,7 @@ from ..core.metrics import ReliabilityBin
 
 
 @dataclass(frozen=True)
-class BroughtLine:
+class BenefitLine:
     """One way to predict, and how it did: accuracy, or RMSE, with a 95 % interval."""
 
     name: str
@@ -17,15 +17,15 @@ class BroughtLine:
 
 
 @dataclass(frozen=True)
-class Brought:
+class Benefit:
     """The private table of a site. Nothing of it is ever sent."""
 
     measure: str  # "accuracy" or "rmse"
     rows: int
-    lines: tuple[BroughtLine, ...]
+    lines: tuple[BenefitLine, ...]
     weights: dict[str, float]  # of the mixture, by member
     costs: dict[str, float]  # what removing a member would cost; above 0 it is missed
-    gain: BroughtLine  # the mixture over local best, paired; above 0 it is better
+    gain: BenefitLine  # the mixture over local best, paired; above 0 it is better
     sentence: str
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities

@@ -17,7 +17,7 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .ensemble import Beside, NumberBeside, with_expert
+from .ensemble import Ensemble, NumberEnsemble, with_expert
 from .own.members import input_signs, keeps_signs
 
 
@@ -35,7 +35,7 @@ class Personal(nn.Module):
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
-        beside: Beside | None = None,
+        ensemble: Ensemble | None = None,
     ) -> None:
         super().__init__()
         self.model = server(model if weights is None else copy.deepcopy(model))
@@ -43,8 +43,8 @@ class Personal(nn.Module):
         self.scaler = scaler
         if weights is not None:
             self.model.load_state_dict(weights)
-        self.beside = admit_shapes(
-            self.model, self.knowledge, beside, None if scaler is None else scaler.inputs
+        self.ensemble = admit_shapes(
+            self.model, self.knowledge, ensemble, None if scaler is None else scaler.inputs
         )
         for name, values in self.model.named_parameters():
             if not values.isfinite().all():
@@ -77,22 +77,22 @@ class Personal(nn.Module):
 
     def mixed(self, logits: Tensor, known: Examples) -> Tensor:
         """Log-probabilities (n, k) of the whole mixture, from the network's logits."""
-        if self.beside is None:
+        if self.ensemble is None:
             trust = fill_trust(known.trust, self.reliance)
             return inject(logits, known.prior, known.allowed, trust)
-        return self.beside.log_probs(logits, known)
+        return self.ensemble.log_probs(logits, known)
 
     def learned(self, logits: Tensor, known: Examples) -> Tensor:
         """What network and members favour inside the range without the expert's part, (n, k)."""
-        if self.beside is None:
+        if self.ensemble is None:
             inside = known.allowed
             return logits if inside is None else logits.masked_fill(~inside, -torch.inf)
-        return self.beside.learned(logits, known)
+        return self.ensemble.learned(logits, known)
 
     @property
     def reliance(self) -> float:
         """λ at prediction, the expert's own weight, where a row has none of its own."""
-        return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
+        return self.knowledge.trust_at_prediction if self.ensemble is None else self.ensemble.expert
 
     def logits(self, known: Examples) -> Tensor:
         """What the network alone says, (n, k), before the range."""
@@ -118,16 +118,16 @@ class Personal(nn.Module):
 
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
-        return Personal(self.model, knowledge, scaler=self.scaler, beside=self.beside)
+        return Personal(self.model, knowledge, scaler=self.scaler, ensemble=self.ensemble)
 
 
-_B = TypeVar("_B", bound=Beside | NumberBeside)
+_B = TypeVar("_B", bound=Ensemble | NumberEnsemble)
 
 
 def admit_shapes(
     model: nn.Module,
     known: Knowledge,
-    beside: _B | None,
+    ensemble: _B | None,
     inputs: Inputs | None,
 ) -> _B | None:
     """The members beside the network, the expert only where he is shown to move as shapes say.
@@ -135,7 +135,7 @@ def admit_shapes(
     A network or a member that cannot keep the shapes is refused.
     """
     if known.shapes is None:
-        return beside
+        return ensemble
     said = ", ".join(map(str, known.shapes))
     if not keeps_shapes(model):
         raise FedloreError(
@@ -143,9 +143,9 @@ def admit_shapes(
             "true, agreed by all"
         )
     signs = input_signs(known, inputs)
-    if beside is None or signs is None:
-        return beside
-    for member in beside.members:
+    if ensemble is None or signs is None:
+        return ensemble
+    for member in ensemble.members:
         if not keeps_signs(member, signs):
             name = getattr(member, "name", type(member).__name__)
             raise FedloreError(
@@ -153,4 +153,4 @@ def admit_shapes(
                 "them when it settles leaves such members out"
             )
     assert known.orders is not None
-    return beside if known.orders.hears_prediction else with_expert(beside, 0.0)
+    return ensemble if known.orders.hears_prediction else with_expert(ensemble, 0.0)

@@ -19,11 +19,11 @@ from ..core.one_shot import Products
 from ..core.ordinal import log_cells
 from ..errors import FedloreError
 from .classifier import Personal
-from .ensemble import Foreseen
+from .ensemble import OneShotMember
 from .own.members import mask_logits
 from .regressor import PersonalRegressor, network_number
 
-LEAST_WEIGHT = 0.1  # of the one-round model in a mixture that lets it speak for itself
+LEAST_WEIGHT = 0.1  # of the one-shot model in a mixture that lets it speak for itself
 #: The evidence takes the law for what the basis can say, and it is more. Of blends that plans chose
 #: (simulated plants, seeds 100 to 115) squared errors of the place were 1.1 to 2.5 times what it
 #: claims with products, 1.9 to 3.8 times with squares, 5 to 18 times with neither.
@@ -62,9 +62,9 @@ class Doubt:
 @torch.no_grad()
 def doubt_classes(personal: Personal, known: Examples) -> Doubt | None:
     """The doubt of a model of ordered classes; None where nobody else speaks than the network."""
-    if personal.beside is None:
+    if personal.ensemble is None:
         return None
-    sure = find_foreseen(personal)
+    sure = find_one_shot(personal)
     if sure is not None:
         return foreseen_doubt(sure, known)
     voices, weights = class_voices(personal, known)
@@ -79,23 +79,23 @@ def doubt_classes(personal: Personal, known: Examples) -> Doubt | None:
     return Doubt(place, noise.sqrt(), ignorance.sqrt())
 
 
-def find_foreseen(personal: Personal) -> Foreseen | None:
-    """The one-round model that speaks for the whole mixture about its ignorance, if one does."""
-    beside = personal.beside
-    pairs = () if beside is None else zip(beside.members, beside.weights, strict=True)
+def find_one_shot(personal: Personal) -> OneShotMember | None:
+    """The one-shot model that speaks for the whole mixture about its ignorance, if one does."""
+    ensemble = personal.ensemble
+    pairs = () if ensemble is None else zip(ensemble.members, ensemble.weights, strict=True)
     for member, weight in pairs:
-        if isinstance(member, Foreseen) and weight >= LEAST_WEIGHT:
+        if isinstance(member, OneShotMember) and weight >= LEAST_WEIGHT:
             return member
     return None
 
 
 @torch.no_grad()
-def foreseen_doubt(member: Foreseen, known: Examples) -> Doubt:
-    """What the one-round model says of itself."""
+def foreseen_doubt(member: OneShotMember, known: Examples) -> Doubt:
+    """What the one-shot model says of itself."""
     x = known.x if member.scaler is None else member.scaler(known.x)
-    place, variance = member.foresight.normal(x, known.prior, known.allowed)
-    noise = member.foresight.found.noise
-    ignorance = INFLATION[member.foresight.exact.basis.terms] * (variance - noise)
+    place, variance = member.one_shot_model.normal(x, known.prior, known.allowed)
+    noise = member.one_shot_model.found.noise
+    ignorance = INFLATION[member.one_shot_model.one_shot.basis.terms] * (variance - noise)
     test = (noise - _ROUNDED).clamp(min=0.5 * noise)
     return Doubt(place, test.sqrt().expand_as(place), ignorance.clamp(min=1e-12).sqrt())
 
@@ -103,16 +103,16 @@ def foreseen_doubt(member: Foreseen, known: Examples) -> Doubt:
 @torch.no_grad()
 def class_voices(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
     """What each member with a weight says, (j, n, k), and the weights, (j,) with sum 1."""
-    beside = personal.beside
+    ensemble = personal.ensemble
     logits = personal.logits(known)
-    if beside is None:
+    if ensemble is None:
         said = inject(logits, None, known.allowed).exp().double()
         return said.unsqueeze(0), said.new_ones(1)
-    network = inject(guard(beside.sharpness * logits), None, known.allowed)
-    parts = [(network, beside.network)]
+    network = inject(guard(ensemble.inverse_temperature * logits), None, known.allowed)
+    parts = [(network, ensemble.network)]
     parts += [
         (member.log_probs(known), weight)
-        for member, weight in zip(beside.members, beside.weights, strict=True)
+        for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         if weight > 0
     ]
     return _weighted([(p.double().softmax(1), w) for p, w in parts])
@@ -121,22 +121,22 @@ def class_voices(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def doubt_numbers(regressor: PersonalRegressor, told: Measured) -> Doubt | None:
     """The doubt of a model of a number, by how far its members differ; None without members."""
-    beside = regressor.beside
-    if beside is None or not beside.members:
+    ensemble = regressor.ensemble
+    if ensemble is None or not ensemble.members:
         return None
     told = regressor.see(told)
     network = network_number(regressor.logits(told), told)
-    parts = [(network, beside.network)]
+    parts = [(network, ensemble.network)]
     parts += [
         (member.number(told), weight)
-        for member, weight in zip(beside.members, beside.weights, strict=True)
+        for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         if weight > 0
     ]
     numbers, weights = _weighted(parts)
     place = weights @ numbers
     ignorance = (weights @ (numbers - place).square()).sqrt()
     # what the mixture misses on unseen rows is noise and ignorance together
-    noise = (beside.width**2 - ignorance.square()).clamp(min=0.25 * beside.width**2).sqrt()
+    noise = (ensemble.width**2 - ignorance.square()).clamp(min=0.25 * ensemble.width**2).sqrt()
     return Doubt(place, noise, ignorance)
 
 
@@ -149,16 +149,16 @@ def _weighted(parts: Sequence[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
     """The same model after tests of rows in raw units, (n, d), and the classes they gave, (n,)."""
-    sure, beside = find_foreseen(personal), personal.beside
-    if sure is None or beside is None:
+    sure, ensemble = find_one_shot(personal), personal.ensemble
+    if sure is None or ensemble is None:
         raise FedloreError(
-            "tests can be taken in by a mixture with a one-round model, and this model has none: "
+            "tests can be taken in by a mixture with a one-shot model, and this model has none: "
             'train it with recipe = "lore" on ordered classes'
         )
     known = personal.annotate(x)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
-    weight = INFLATION[sure.foresight.exact.basis.terms]
-    taught = sure.foresight.taught(scaled, y, known.prior, known.allowed, weight=weight)
-    members = tuple(replace(m, foresight=taught) if m is sure else m for m in beside.members)
-    mixed = replace(beside, members=members)
-    return Personal(personal.model, personal.knowledge, scaler=personal.scaler, beside=mixed)
+    weight = INFLATION[sure.one_shot_model.one_shot.basis.terms]
+    update = sure.one_shot_model.update(scaled, y, known.prior, known.allowed, weight=weight)
+    members = tuple(replace(m, one_shot_model=update) if m is sure else m for m in ensemble.members)
+    mixed = replace(ensemble, members=members)
+    return Personal(personal.model, personal.knowledge, scaler=personal.scaler, ensemble=mixed)

@@ -13,26 +13,28 @@ from torch import Tensor
 from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inject import guard, inject
-from ..core.one_shot import Foresight
+from ..core.one_shot import OneShotModel
 from ..core.scaler import Scaler
 from ..errors import FedloreError
-from .own.members import ClassVoice, NumberVoice, mask_logits, within
+from .own.members import ClassPredictor, NumberPredictor, mask_logits, within
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class Ensemble:
     """Members over classes beside the network; weights of all sum to 1."""
 
-    members: tuple[ClassVoice, ...]
+    members: tuple[ClassPredictor, ...]
     weights: tuple[float, ...]  # one for each member
     network: float  # w of the shared network
     expert: float = 0.0  # w of the expert's own class, λ in the paper
-    sharpness: float = 1.0  # what the network's logits are multiplied by
+    inverse_temperature: float = 1.0  # what the network's logits are multiplied by
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.sharpness < float("inf"):
-            raise FedloreError(f"sharpness must be positive and finite, got {self.sharpness}")
+        if not 0.0 < self.inverse_temperature < float("inf"):
+            raise FedloreError(
+                f"sharpness must be positive and finite, got {self.inverse_temperature}"
+            )
         Mixture((_Said(torch.zeros(0, 2)), *self.members), self._all, self.expert)  # checks
 
     @property
@@ -54,14 +56,14 @@ class Beside:
         return Mixture((network, *self.members), weights).log_probs(alone).to(logits.dtype)
 
     def _network(self, logits: Tensor, known: Examples) -> "_Said":
-        return _Said(inject(guard(self.sharpness * logits), None, known.allowed))
+        return _Said(inject(guard(self.inverse_temperature * logits), None, known.allowed))
 
 
 @dataclass(frozen=True, eq=False)
-class NumberBeside:
+class NumberEnsemble:
     """Members that name a number beside the network; weights of all sum to 1."""
 
-    members: tuple[NumberVoice, ...]
+    members: tuple[NumberPredictor, ...]
     weights: tuple[float, ...]
     network: float
     expert: float = 0.0
@@ -83,17 +85,17 @@ class NumberBeside:
         return self._mixture(network).probabilities(known)
 
 
-AnyBeside = Beside | NumberBeside
-_B = TypeVar("_B", bound=Beside | NumberBeside)
+AnyEnsemble = Ensemble | NumberEnsemble
+_B = TypeVar("_B", bound=Ensemble | NumberEnsemble)
 
 
-def with_expert(beside: _B, weight: float) -> _B:
+def with_expert(ensemble: _B, weight: float) -> _B:
     """The same mixture with another weight of the expert; the others share the rest as before."""
-    others = (beside.network, *beside.weights)
+    others = (ensemble.network, *ensemble.weights)
     if not any(others):  # nobody else had a part: the network takes it
-        others = (1.0, *beside.weights)
+        others = (1.0, *ensemble.weights)
     network, *weights = scale_weights(others, 1.0 - weight)
-    return replace(beside, weights=tuple(weights), network=network, expert=weight)
+    return replace(ensemble, weights=tuple(weights), network=network, expert=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,27 +117,27 @@ class _Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
-    """The one-round model over ordered classes."""
+class OneShotMember:
+    """The one-shot model over ordered classes."""
 
-    foresight: Foresight
+    one_shot_model: OneShotModel
     scaler: Scaler | None
-    name: str = "exact"
+    name: str = "one_shot"
 
     def log_probs(self, known: Examples) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        return mask_logits(self.foresight.logits(x, known.prior, known.allowed), known.allowed)
+        return mask_logits(self.one_shot_model.logits(x, known.prior, known.allowed), known.allowed)
 
 
 @dataclass(frozen=True, eq=False)
-class ForeseenNumber:
-    """The one-round model of a number: a place among the bins, read between their edges."""
+class OneShotNumber:
+    """The one-shot model of a number: a place among the bins, read between their edges."""
 
-    foresight: Foresight
+    one_shot_model: OneShotModel
     scaler: Scaler | None
-    name: str = "exact"
+    name: str = "one_shot"
 
     def number(self, known: Measured) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        place, _ = self.foresight.normal(x, known.between, known.allowed)
+        place, _ = self.one_shot_model.normal(x, known.between, known.allowed)
         return within(known.bins.numbers(place), known)

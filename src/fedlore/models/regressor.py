@@ -18,7 +18,7 @@ from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
 from .classifier import Personal, admit_shapes
 from .distribution import Distribution
-from .ensemble import NumberBeside
+from .ensemble import NumberEnsemble
 from .own.members import within
 
 Decode = Literal["mean", "mode", "median"]
@@ -44,7 +44,7 @@ class PersonalRegressor(nn.Module):
         scaler: Scaler | None = None,
         weights: Params | None = None,
         hears: bool = False,
-        beside: NumberBeside | None = None,
+        ensemble: NumberEnsemble | None = None,
     ) -> None:
         super().__init__()
         self.bins = bins
@@ -52,8 +52,8 @@ class PersonalRegressor(nn.Module):
         self.knowledge = (knowledge or Knowledge()).of_number(bins)
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
-        self.beside = admit_shapes(
-            self.personal.model, self.knowledge, beside, None if scaler is None else scaler.inputs
+        self.ensemble = admit_shapes(
+            self.personal.model, self.knowledge, ensemble, None if scaler is None else scaler.inputs
         )
 
     @property
@@ -84,7 +84,7 @@ class PersonalRegressor(nn.Module):
 
         The number of a mixture keeps them by itself.
         """
-        plain = self.knowledge.shapes is None or self.beside is not None
+        plain = self.knowledge.shapes is None or self.ensemble is not None
         return "mean" if plain else "median"
 
     def predict(self, x: Tensor | Measured, *, decode: Decode | None = None) -> Tensor:
@@ -93,7 +93,7 @@ class PersonalRegressor(nn.Module):
         if decode not in get_args(Decode):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
 
-        if self.beside is not None and decode == "mean":
+        if self.ensemble is not None and decode == "mean":
             return self._number(self.see(x))
 
         def answer(found: Distribution) -> Tensor:
@@ -105,16 +105,16 @@ class PersonalRegressor(nn.Module):
     def distribution(self, x: Tensor | Measured) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
         told = self.see(x)
-        if self.beside is None:
+        if self.ensemble is None:
             trust = fill_trust(told.trust, self.reliance)
             return decode_logits(self.logits(told), told, trust)
-        found = self.beside.probabilities(self._network(told), told)
+        found = self.ensemble.probabilities(self._network(told), told)
         return Distribution.spread(found, told.bins, told.sets)
 
     @property
     def reliance(self) -> float:
         """λ at prediction, the expert's own weight, where a row has none of its own."""
-        return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
+        return self.knowledge.trust_at_prediction if self.ensemble is None else self.ensemble.expert
 
     def _network(self, told: Measured) -> Tensor:
         """The network's own number, (n,), in S(x)."""
@@ -123,10 +123,10 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def _number(self, told: Measured) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
-        assert self.beside is not None
+        assert self.ensemble is not None
         starts = range(0, max(len(told), 1), NUMBER_BLOCK)
         parts = (told[i : i + NUMBER_BLOCK] for i in starts)
-        return torch.cat([self.beside.number(self._network(part), part) for part in parts])
+        return torch.cat([self.ensemble.number(self._network(part), part) for part in parts])
 
     @torch.no_grad()
     def logits(self, told: Measured) -> Tensor:
@@ -163,7 +163,7 @@ class PersonalRegressor(nn.Module):
             knowledge,
             scaler=self.personal.scaler,
             hears=self.hears,
-            beside=self.beside,
+            ensemble=self.ensemble,
         )
 
 

@@ -39,7 +39,7 @@ from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from .classifier import Personal
 from .client import Client, Member, NumberClient, P, Predictor
 from .distribution import Distribution
-from .ensemble import Beside, NumberBeside
+from .ensemble import Ensemble, NumberEnsemble
 from .regressor import PersonalRegressor, decode_logits
 
 TaskName = Literal["classification", "regression"]
@@ -79,7 +79,7 @@ class TaskKind(Protocol[P]):
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
-        beside: Beside | NumberBeside | None = None,
+        ensemble: Ensemble | NumberEnsemble | None = None,
     ) -> P:
         """A network seen through one site's knowledge; without any it is the network alone."""
         ...
@@ -168,13 +168,13 @@ class Classification:
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
-        beside: Beside | NumberBeside | None = None,
+        ensemble: Ensemble | NumberEnsemble | None = None,
     ) -> Personal:
         if knowledge is not None and knowledge.line is not None:
             raise KnowledgeError("a network for classes and knowledge about a number do not fit")
-        if isinstance(beside, NumberBeside):
+        if isinstance(ensemble, NumberEnsemble):
             raise KnowledgeError("a network for classes and members for a number do not fit")
-        return Personal(model, knowledge, scaler=scaler, weights=weights, beside=beside)
+        return Personal(model, knowledge, scaler=scaler, weights=weights, ensemble=ensemble)
 
     def answer(self, personal: Personal, schema: Schema, x: Tensor) -> Answers:
         known = personal.annotate(x)
@@ -198,7 +198,7 @@ class Classification:
             part = known[rows]
             logits = personal.logits(part)
             log_probs = personal.mixed(logits, part)
-            if weighed and personal.beside is not None and not whole and part.prior is not None:
+            if weighed and personal.ensemble is not None and not whole and part.prior is not None:
                 # what is left of the mixture without him; its members speak once
                 left = log_probs.double().exp() - rely[rows].unsqueeze(1) * part.prior.double()
                 torch.argmax(left, 1, out=own[rows])
@@ -346,9 +346,9 @@ class Regression:
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
-        beside: Beside | NumberBeside | None = None,
+        ensemble: Ensemble | NumberEnsemble | None = None,
     ) -> PersonalRegressor:
-        if isinstance(beside, Beside):
+        if isinstance(ensemble, Ensemble):
             raise KnowledgeError("a network for a number and members for classes do not fit")
         return PersonalRegressor(
             model,
@@ -357,7 +357,7 @@ class Regression:
             scaler=scaler,
             weights=weights,
             hears=self.hears,
-            beside=beside,
+            ensemble=ensemble,
         )
 
     def answer(self, personal: PersonalRegressor, schema: Schema, x: Tensor) -> Answers:
@@ -377,7 +377,7 @@ class Regression:
         decided[trust >= 1] = EXPERT
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
-        if personal.beside is None:
+        if personal.ensemble is None:
             number = found.middle(ordered=personal.decode == "median")
         else:
             number = personal.predict(told)

@@ -19,7 +19,7 @@ from .reliability import held_table, reliability_plot, scores_table
 _SHOWN = {
     "local best": "local best, without the others",
     "network": "federation with knowledge",
-    "exact": "one-shot model of the federation",
+    "one_shot": "one-shot model of the federation",
     "mixture": "ensemble of all of them",
 }
 _TERMS = {

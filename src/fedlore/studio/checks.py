@@ -100,7 +100,7 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
         "drafted": {"who": draft.who, "what": draft.what, "when": draft.when},
         "data": desk.place.data.name if desk.place.data else None,
         "bundle": desk.place.bundle.name if desk.place.bundle else None,
-        "models": sorted(path.name for path in desk.place.beside.glob("*.onnx")),
+        "models": sorted(path.name for path in desk.place.ensemble.glob("*.onnx")),
         "policies": {kind: list(names) for kind, names in POLICIES.items()},
         "exists": desk.place.knowledge.exists() or bool(draft.changed),
     }

@@ -28,14 +28,14 @@ class Workplace:
     bundle: Path | None = None
 
     @property
-    def beside(self) -> Path:
+    def ensemble(self) -> Path:
         """The folder of the knowledge file: its tables are named relative to it."""
         return self.knowledge.parent
 
     @property
     def state(self) -> Path:
         """What the studio keeps for itself: drafts and versions."""
-        return self.beside / "studio"
+        return self.ensemble / "studio"
 
 
 def find_workplace(
@@ -87,12 +87,12 @@ class Overlay(Mapping[str, bytes]):
 
 def path_of(place: Workplace, name: str) -> Path:
     """Where a file that the knowledge names lies; knowledge.toml is the site's knowledge file."""
-    return place.knowledge if name == FILE else place.beside / name
+    return place.knowledge if name == FILE else place.ensemble / name
 
 
 def is_own(place: Workplace, name: str) -> bool:
     """Whether a file lies in the site's own folder, so that the studio may write to it."""
-    root = place.beside.resolve()
+    root = place.ensemble.resolve()
     return path_of(place, name).resolve().is_relative_to(root)
 
 
@@ -233,8 +233,8 @@ class Workspace:
     def _settled(self) -> str:
         """The state without a draft: a hash of every file that the folder has for knowledge."""
         kinds = (".toml", ".csv", ".tsv", ".xlsx", ".xlsm")
-        beside = self.place.beside
-        found = sorted(p for p in beside.iterdir() if p.suffix.lower() in kinds and p.is_file())
+        ensemble = self.place.ensemble
+        found = sorted(p for p in ensemble.iterdir() if p.suffix.lower() in kinds and p.is_file())
         said = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in found]
         return hash_bytes(json.dumps(said).encode())[:16]
 

@@ -176,9 +176,9 @@ def _options(checkup: Checkup, schema: Schema, column: int, at: float) -> list[f
     cuts = thresholds(checkup, column)
     low, high = ends_of(feature, cuts, at)
     step = 10.0 ** (math.floor(math.log10(high - low)) - 3)  # a thousandth, in round numbers
-    beside = [round(cut / step) * step + k * step for cut in cuts for k in (-1, 0, 1)]
+    ensemble = [round(cut / step) * step + k * step for cut in cuts for k in (-1, 0, 1)]
     even = np.linspace(low, high, 33).tolist()
-    found = {float(f"{v:.6g}") for v in (*beside, *even, *cuts)}
+    found = {float(f"{v:.6g}") for v in (*ensemble, *even, *cuts)}
     return sorted(v for v in found if low <= v <= high and v != at)
 
 

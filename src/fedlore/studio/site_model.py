@@ -101,7 +101,7 @@ def predict_under(
         raise FedloreError("of model and draft one is about a class, the other about a number")
     seen = known if trust is None else replace(known, trust=trust, reliance=None)
     model = personal.with_knowledge(seen).eval()
-    if trust is not None and model.beside is not None:
+    if trust is not None and model.ensemble is not None:
         model = reweigh(model, trust)
     return model.predict(x)
 

@@ -1,7 +1,7 @@
 """Measured blends: read and learned from, and which test is worth its price.
 
 A test tells of all blends like the one that was tested. For every result that it may have, the
-one-round model says in closed form what it would then know of the others, and so what the cheapest
+one-shot model says in closed form what it would then know of the others, and so what the cheapest
 blend would cost that keeps the promise (the knowledge gradient: Frazier, Powell, Dayanik 2008).
 """
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedlore.core.one_shot import Foresight, Posterior
+from fedlore.core.one_shot import OneShotModel, Posterior
 from fedlore.data.rows import (
     FileForm,
     Problems,
@@ -24,7 +24,14 @@ from fedlore.data.rows import (
     place_cells,
 )
 from fedlore.errors import FedloreError, KnowledgeError, unknown
-from fedlore.models import INFLATION, Doubt, Foreseen, find_foreseen, foreseen_doubt, take_tests
+from fedlore.models import (
+    INFLATION,
+    Doubt,
+    OneShotMember,
+    find_one_shot,
+    foreseen_doubt,
+    take_tests,
+)
 
 from .coals import Array
 from .graders import ClassGrader, doubted_chances
@@ -146,9 +153,11 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     place = [order.target.low <= i <= order.target.high for i in range(len(grader.schema.classes))]
     inside = torch.tensor(place, dtype=torch.float64).unsqueeze(1)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
-    features, _ = sure.foresight.exact.rows(scaled, known.prior, known.allowed, classes=len(inside))
+    features, _ = sure.one_shot_model.one_shot.rows(
+        scaled, known.prior, known.allowed, classes=len(inside)
+    )
     doubt = foreseen_doubt(sure, known)
-    learned = _Refit.of(sure.foresight, features)
+    learned = _Refit.of(sure.one_shot_model, features)
     cost = blends @ order.coals.price
     now = float(cost[0])
 
@@ -180,11 +189,11 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     return best
 
 
-def check_teachable(order: Order) -> tuple[ClassGrader, Foreseen]:
+def check_teachable(order: Order) -> tuple[ClassGrader, OneShotMember]:
     """What can tell the worth of a test; a model that cannot is refused before any search."""
     grader = order.grader
     if isinstance(grader, ClassGrader) and grader.schema.ordered:
-        sure = find_foreseen(grader.personal)
+        sure = find_one_shot(grader.personal)
         if sure is not None:
             return grader, sure
     raise FedloreError(
@@ -241,11 +250,11 @@ class _Refit:
     noise: Tensor  # () of a test that counts as several rows
 
     @staticmethod
-    def of(foresight: Foresight, features: Tensor) -> "_Refit":
-        found, home = foresight.found, foresight.home
+    def of(one_shot_model: OneShotModel, features: Tensor) -> "_Refit":
+        found, home = one_shot_model.found, one_shot_model.home
         away, level = features.double() - home.middle, found.noise / home.rows
         own = ((away @ found.covariance) * away).sum(1) + level
-        noise = found.noise / INFLATION[foresight.exact.basis.terms]
+        noise = found.noise / INFLATION[one_shot_model.one_shot.basis.terms]
         return _Refit(found, away, own, level, noise)
 
     def by(self, at: int) -> tuple[Tensor, Tensor]:

@@ -11,11 +11,11 @@ from fedlore import Personal
 from fedlore.algorithms import FedAvg
 from fedlore.core import tree
 from fedlore.core.nets import server
-from fedlore.core.one_shot import Basis, Exact, unpack_gram
+from fedlore.core.one_shot import Basis, OneShot, unpack_gram
 from fedlore.core.tree import Params
 from fedlore.core.wire import Transport
 from fedlore.engine import Client, Fitted, Training
-from fedlore.engine.lore import Candidate, Menu, Trial, menu_for, train_lore
+from fedlore.engine.lore import Candidate, SearchSpace, Trial, default_space, train_lore
 from fedlore.experiments import Drawing, predict_approach, score_approach
 from fedlore.privacy import Privacy
 
@@ -28,11 +28,11 @@ from .uploads import Anatomy, Seen, class_signs, find_untouched, site_signs
 _LITTLE = 1e-9
 
 
-def sum_signs(sums: Params, exact: Exact, features: int, classes: int) -> Tensor:
+def sum_signs(sums: Params, one_shot: OneShot, features: int, classes: int) -> Tensor:
     """What the sums say about the site as a whole, (g,): spreads, and how well the expert fits."""
     free = sums["free"].double().clamp(min=1.0)
     spread = sums["energy"].double() / free  # of the labels less the start, in classes²
-    if not exact.hears:
+    if not one_shot.hears:
         return (spread + _LITTLE).log10().reshape(1)
     gram, cross = _gram(sums), sums["cross"].double()
     place, gap = features, features + 1  # the columns of the expert's place and its distance
@@ -46,26 +46,26 @@ def sum_signs(sums: Params, exact: Exact, features: int, classes: int) -> Tensor
     return torch.stack([*((s + _LITTLE).log10() for s in sizes), *fits])
 
 
-def sum_class_signs(sums: Params, exact: Exact, features: int, classes: int) -> Tensor:
+def sum_class_signs(sums: Params, one_shot: OneShot, features: int, classes: int) -> Tensor:
     """What the sums say about each class, (k, f): how likely it is under the spreads they tell."""
     free = sums["free"].double().clamp(min=1.0)
     away = (torch.arange(classes, dtype=torch.float64) - (classes - 1) / 2).square()
     spreads = [sums["energy"].double() / free]
-    if exact.hears:
+    if one_shot.hears:
         spreads.append((classes / 4) ** 2 * _gram(sums)[features, features] / free)
     return torch.stack([-away / (2 * spread.clamp(min=0.01)) for spread in spreads], 1)
 
 
-def member_by_leverage(sums: Params, exact: Exact, x: Tensor) -> Tensor:
+def member_by_leverage(sums: Params, one_shot: OneShot, x: Tensor) -> Tensor:
     """How little a known row sticks out of the rows behind the sums, (n, d) -> (n,); high is in.
 
     A row that is in the sums lies in what they span. The attacker knows the row but not what the
     expert said of it, so that only products of the features themselves are looked at.
     """
     d = x.shape[1]
-    known = _of_features(exact.basis, exact.columns(d), d)
+    known = _of_features(one_shot.basis, one_shot.columns(d), d)
     gram = _gram(sums)[known][:, known]
-    phi = Basis(exact.basis.terms)(x)
+    phi = Basis(one_shot.basis.terms)(x)
     phi = phi - phi.mean(0)  # the site's own middle stays at home: that of all known rows is near
     ridge = 1e-6 * gram.diagonal().mean().clamp(min=_LITTLE)
     inside: Tensor = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), phi.T)
@@ -99,7 +99,7 @@ class Overheard:
 
     fitted: Fitted[Personal]
     spy: Spy
-    menu: Menu
+    search_space: SearchSpace
     it: Drawing
 
     @property
@@ -116,7 +116,7 @@ class Overheard:
         """Where a training began, as the coordinator knows it; of class heads all layers."""
         if not self.has_classes(trial):
             return self.spy.kept[str(trial)][0].sent
-        made = server(self.it.make_model(self.menu.candidates[trial.candidate].hears))
+        made = server(self.it.make_model(self.search_space.candidates[trial.candidate].hears))
         return {n: p.detach() for n, p in made.named_parameters()}
 
     def looks(self, trial: Trial, site: str, view: View) -> list[Seen]:
@@ -140,13 +140,13 @@ class Overheard:
         return [t for t in trials if (t.fold, t.rounds) == (trials[0].fold, trials[0].rounds)]
 
     def has_classes(self, trial: Trial) -> bool:
-        return self.menu.candidates[trial.candidate].head == "classes"
+        return self.search_space.candidates[trial.candidate].head == "classes"
 
     @property
     def informative(self) -> Trial | None:
         """The trial whose class signs are looked at; none where all heads are ordinal."""
         found = [t for t in self.first if self.has_classes(t)]
-        best = [t for t in found if self.menu.candidates[t.candidate] == TELLING]
+        best = [t for t in found if self.search_space.candidates[t.candidate] == TELLING]
         return next(iter([*best, *found]), None)
 
     def anatomy(self, trial: Trial) -> Anatomy:
@@ -154,7 +154,7 @@ class Overheard:
         if not self.has_classes(trial):
             return Anatomy(self.classes, "", None)
         shapes = {n: tuple(t.shape) for n, t in self.start(trial).items()}
-        return Anatomy.of(shapes, hears=self.menu.candidates[trial.candidate].hears)
+        return Anatomy.of(shapes, hears=self.search_space.candidates[trial.candidate].hears)
 
     def said(self, what: str, site: str, view: View) -> Params | None:
         """What one question brought, as far as the view shows it."""
@@ -174,7 +174,7 @@ def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
         return spies[-1]
 
     x = it.class_clients[0].data.x
-    menu = menu_for(x.shape[1:].numel(), ordered=bool(it.ordered) and x.ndim == 2)
+    search_space = default_space(x.shape[1:].numel(), ordered=bool(it.ordered) and x.ndim == 2)
     privacy = Privacy(secure_aggregation=True) if setting.masked else None
     training = Training(
         algorithm=setting.approach.algorithm or FedAvg(),
@@ -189,11 +189,11 @@ def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
         it.class_clients,
         training,
         model=it.make_model,
-        menu=menu,
+        search_space=search_space,
         ordered=bool(it.ordered),
         door=door,
     )
-    return Overheard(fitted, spies[0], menu, it)
+    return Overheard(fitted, spies[0], search_space, it)
 
 
 def look_at(run: Overheard, it: Drawing, setting: LeakSetting) -> dict[str, Tensor]:
@@ -265,6 +265,6 @@ def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
     return torch.cat([found, torch.tensor([auc(near[:n], near[n:])], dtype=torch.float64)])
 
 
-def _one_shot(run: Overheard) -> Exact:
-    assert run.menu.exact is not None  # or nobody would have been asked for sums
-    return run.menu.exact
+def _one_shot(run: Overheard) -> OneShot:
+    assert run.search_space.one_shot is not None  # or nobody would have been asked for sums
+    return run.search_space.one_shot

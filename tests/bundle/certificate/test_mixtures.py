@@ -13,9 +13,9 @@ from fedlore.checker.bundles import mixture_faults, read_weights
 from fedlore.checker.forms import read_mixture
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
-from fedlore.models.ensemble import Foreseen
+from fedlore.models.ensemble import OneShotMember
 
-from ..mixed import class_members, foresight, mixture, ordinal
+from ..mixed import class_members, mixture, one_shot_model, ordinal
 from ..onnx.test_mixtures import CALM, MEMBERS, known
 from .test_certificate import failures, personal, site
 
@@ -25,8 +25,8 @@ helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
 
 
 def mixed(**settings):
-    exact = Foreseen(*foresight(CALM, 4, random=0))
-    settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], exact))
+    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0))
+    settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], one_shot))
     return mixture(known(), CALM, 4, **settings)
 
 
@@ -262,13 +262,13 @@ def test_swapped_names_are_refused(site, change):
 
 def test_weights_of_a_bundle_are_looked_at():
     made = bundle_of(mixed(), "north")
-    beside = json.loads(made.members["bundle.json"])["beside"]
-    tensors = read_weights(made.members["beside.safetensors"])
-    assert mixture_faults(beside, tensors) == []
-    assert "sum to" in mixture_faults(beside | {"network": 0.9}, tensors)[0]
-    assert "[0, 1]" in mixture_faults(beside | {"network": -0.1}, tensors)[0]
+    ensemble = json.loads(made.members["bundle.json"])["ensemble"]
+    tensors = read_weights(made.members["ensemble.safetensors"])
+    assert mixture_faults(ensemble, tensors) == []
+    assert "sum to" in mixture_faults(ensemble | {"network": 0.9}, tensors)[0]
+    assert "[0, 1]" in mixture_faults(ensemble | {"network": -0.1}, tensors)[0]
     endless = tensors | {"own.0.weight": np.array([np.inf])}
-    assert mixture_faults(beside, endless) == ["'own.0.weight' is not finite"]
+    assert mixture_faults(ensemble, endless) == ["'own.0.weight' is not finite"]
 
 
 def test_a_changed_member_is_found(site, tmp_path):

@@ -9,7 +9,7 @@ import torch
 from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certify import certify, write_certificate
-from fedlore.bundle.ensemble import describe_beside
+from fedlore.bundle.ensemble import describe_ensemble
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
 from fedlore.checker import check
@@ -25,7 +25,7 @@ from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import NumberBeside
+from fedlore.models.ensemble import NumberEnsemble
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import NumberMember
 from fedlore.models.own.trees import Trees
@@ -209,24 +209,24 @@ def grown(*about):
 def test_members_are_read_by_both(member, status, tmp_path):
     """What the site refuses the checker does not prove, by its own reading of the same tensors."""
     parts = {"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4}
-    beside = NumberBeside((member,), (0.3,), 0.4, 0.3, 2.0)
+    ensemble = NumberEnsemble((member,), (0.3,), 0.4, 0.3, 2.0)
     if status == "proved":
-        bundle = number_bundle(**parts, beside=beside)
+        bundle = number_bundle(**parts, ensemble=ensemble)
         assert claimed(bundle) == "proved"
         lines = kept(tmp_path, bundle)
         assert all(line.holds for line in lines.values()) and lines[WHAT].found == "proved"
         return
     with pytest.raises(FedloreError, match="does not keep the shapes"):
-        number_bundle(**parts, beside=beside)
-    bundle = number_bundle(**parts, beside=replace(beside, members=(), weights=(), network=0.7))
+        number_bundle(**parts, ensemble=ensemble)
+    bundle = number_bundle(**parts, ensemble=replace(ensemble, members=(), weights=(), network=0.7))
     header = json.loads(bundle.members["bundle.json"])
-    told, tensors = describe_beside(beside, bundle.personal.knowledge)
+    told, tensors = describe_ensemble(ensemble, bundle.personal.knowledge)
     known = read_knowledge(
         {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
     )
     arrays = {name: t.numpy() for name, t in tensors.items()}
     assert monotone(known, header, None).status == "proved"
-    assert monotone(known, header | {"beside": told}, arrays).status == "unknown"
+    assert monotone(known, header | {"ensemble": told}, arrays).status == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from fedlore.core.ordinal import log_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Beside, Foreseen
+from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore.models.own.linear import log_masses
 from fedlore.models.own.members import ClassMember, OrderMember
 
 from ...laws.versions import agree_on_graph, ran
-from ..mixed import class_members, foresight, linear, mixture, ordinal, plain_net, trees
+from ..mixed import class_members, linear, mixture, one_shot_model, ordinal, plain_net, trees
 from .worlds import SCHEMA, rows, thin, worlds
 
 X = rows(np.random.default_rng(7))
@@ -67,8 +67,8 @@ for _terms, _random, _start, _hears in (
     ("squares", 7, "middle", False),
     ("linear", 0, "expert", True),
 ):
-    MEMBERS[f"exact-{_terms}"] = Foreseen(
-        *foresight(CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears)
+    MEMBERS[f"exact-{_terms}"] = OneShotMember(
+        *one_shot_model(CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears)
     )
 
 
@@ -106,7 +106,7 @@ def test_a_mixture_of_the_network_alone():
 
 def test_a_network_without_a_weight_stays_in_the_graph():
     ridge = MEMBERS["ridge"]
-    personal = Personal(ordinal(4, 4), known(), beside=Beside((ridge,), (0.7,), 0.0, 0.3))
+    personal = Personal(ordinal(4, 4), known(), ensemble=Ensemble((ridge,), (0.7,), 0.0, 0.3))
     graph = to_onnx(personal, SCHEMA).graph
     names = {tensor.name.removeprefix("model.") for tensor in graph.initializer}
     assert set(personal.model.state_dict()) <= names
@@ -140,6 +140,6 @@ def test_random_features_are_the_same_draw():
     """The graph draws them again; another draw there would be another model."""
     basis = Basis("linear", 3, seed=11)
     assert basis.groups(4).tolist() == [0, 0, 0, 0, 1, 1, 1]
-    found, scaler = foresight(CALM, 4, terms="linear", random=9, start="none", hears=False)
-    personal = mixture(known(), CALM, 4, members=(Foreseen(found, scaler),), expert=0.0)
+    found, scaler = one_shot_model(CALM, 4, terms="linear", random=9, start="none", hears=False)
+    personal = mixture(known(), CALM, 4, members=(OneShotMember(found, scaler),), expert=0.0)
     compare(personal, CALM, 1e-6)

@@ -115,12 +115,12 @@ def experts():
     several = st.lists(one, min_size=2, max_size=3).map(tuple)
     average = several.map(lambda s: Average(s, tuple(range(1, len(s) + 1))))
     hard = st.one_of(st.none(), one, several.map(FirstOf), average)
-    beside = st.lists(
+    ensemble = st.lists(
         st.one_of(softly(tables("range", ("intersect",)), most=0.9), soft_limits(_limits)),
         min_size=1,
         max_size=2,
     )
-    return st.one_of(hard, st.builds(lambda e, s: Softened(e, tuple(s)), hard, beside))
+    return st.one_of(hard, st.builds(lambda e, s: Softened(e, tuple(s)), hard, ensemble))
 
 
 def graded(formula):

@@ -1,15 +1,15 @@
-"""Small models that know their ignorance: the one-round model, trees, and members of a number."""
+"""Small models that know their ignorance: the one-shot model, trees, and members of a number."""
 
 import torch
 
 from fedlore import Knowledge, Personal
 from fedlore.answers import Bins
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, Exact, Foresight, solve, sum_rows
+from fedlore.core.one_shot import Basis, OneShot, OneShotModel, solve, sum_rows
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.models.ensemble import Beside, Foreseen, NumberBeside
+from fedlore.models.ensemble import Ensemble, NumberEnsemble, OneShotMember
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import NumberMember, OrderMember
 from fedlore.models.own.trees import BoostedTrees
@@ -34,20 +34,20 @@ def rows(seed: int, count: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 def foreseen(
     seed: int = 0, knowledge: Knowledge | None = None, weight: float = 0.6, count: int = 60
 ) -> Personal:
-    """A mixture in which the one-round model speaks for itself."""
+    """A mixture in which the one-shot model speaks for itself."""
     x, place = rows(seed, count)
     y = place.round().clamp(0, 7).double()
-    exact = Exact(Basis("quadratic"), hears=False)
-    features, start = exact.rows(SCALE(x), None, None, classes=8)
+    one_shot = OneShot(Basis("quadratic"), hears=False)
+    features, start = one_shot.rows(SCALE(x), None, None, classes=8)
     home, sums = sum_rows(features, y - start)
-    found = solve(sums, exact.basis.groups(2))
-    member = Foreseen(Foresight(exact, found, home, 8), SCALE)
-    beside = Beside((member,), (weight,), 1.0 - weight)
-    return Personal(mlp(2, 8, hidden=(4,), seed=seed), knowledge, scaler=SCALE, beside=beside)
+    found = solve(sums, one_shot.basis.groups(2))
+    member = OneShotMember(OneShotModel(one_shot, found, home, 8), SCALE)
+    ensemble = Ensemble((member,), (weight,), 1.0 - weight)
+    return Personal(mlp(2, 8, hidden=(4,), seed=seed), knowledge, scaler=SCALE, ensemble=ensemble)
 
 
 def many_trees(seed: int = 0) -> Personal:
-    """A mixture of steps: boosted trees and a line, no one-round model."""
+    """A mixture of steps: boosted trees and a line, no one-shot model."""
     x, place = rows(seed, 120)
     inputs, target = x.double(), place.double().unsqueeze(1)
     boosted, ridge = BoostedTrees("boosted trees"), Ridge("ridge")
@@ -55,8 +55,8 @@ def many_trees(seed: int = 0) -> Personal:
         OrderMember(family.name, family.fit(inputs, target, setting), False, False, 0.6, 8)
         for family, setting in ((boosted, boosted.settings[2]), (ridge, ridge.settings[3]))
     )
-    beside = Beside(members, (0.9, 0.1), 0.0)
-    return Personal(mlp(2, 8, hidden=(4,), seed=seed), scaler=SCALE, beside=beside)
+    ensemble = Ensemble(members, (0.9, 0.1), 0.0)
+    return Personal(mlp(2, 8, hidden=(4,), seed=seed), scaler=SCALE, ensemble=ensemble)
 
 
 def numbers(seed: int = 0) -> PersonalRegressor:
@@ -69,5 +69,7 @@ def numbers(seed: int = 0) -> PersonalRegressor:
         for i, setting in enumerate((ridge.settings[0], ridge.settings[-1]))
     )
     bins = Bins(20.0, 80.0, 12)
-    beside = NumberBeside(members, (0.5, 0.5), 0.0, width=3.0)
-    return PersonalRegressor(mlp(2, 12, hidden=(4,), seed=seed), bins, scaler=SCALE, beside=beside)
+    ensemble = NumberEnsemble(members, (0.5, 0.5), 0.0, width=3.0)
+    return PersonalRegressor(
+        mlp(2, 12, hidden=(4,), seed=seed), bins, scaler=SCALE, ensemble=ensemble
+    )

@@ -60,7 +60,7 @@ def test_what_is_expected_averages_over_the_ignorance():
 
 @pytest.mark.parametrize("promise", ["expected", "safe"])
 @pytest.mark.parametrize("known", [None, Knowledge(range=narrow)], ids=["free", "range"])
-@pytest.mark.parametrize("make", [foreseen, lambda k=None: many_trees()], ids=["exact", "trees"])
+@pytest.mark.parametrize("make", [foreseen, lambda k=None: many_trees()], ids=["one_shot", "trees"])
 def test_the_checker_promises_the_same(make, known, promise):
     model = make(knowledge=known) if make is foreseen else make()
     for text in TARGETS:
@@ -233,14 +233,14 @@ def test_chosen_plans_are_right_on_average_only_if_ignorance_counts():
 
 def test_the_doubt_is_that_of_the_one_round_model():
     model = foreseen()
-    member = model.beside.members[0]
+    member = model.ensemble.members[0]
     x = some_rows(4)
-    features, _ = member.foresight.exact.rows(member.scaler(x), None, None, classes=8)
-    _, variance = foresee(member.foresight.found, member.foresight.home, features)
+    features, _ = member.one_shot_model.one_shot.rows(member.scaler(x), None, None, classes=8)
+    _, variance = foresee(member.one_shot_model.found, member.one_shot_model.home, features)
     doubt = doubt_classes(model, model.annotate(x))
-    ignorance = variance - member.foresight.found.noise
+    ignorance = variance - member.one_shot_model.found.noise
     assert torch.allclose(doubt.ignorance.square(), INFLATION["quadratic"] * ignorance)
-    noise = float(member.foresight.found.noise)  # of classes, rounding included
+    noise = float(member.one_shot_model.found.noise)  # of classes, rounding included
     assert float(doubt.noise[0]) == pytest.approx(max(noise - 1 / 12, noise / 2) ** 0.5)
     # hardly weighed at all it does not speak for the mixture
     assert not torch.equal(

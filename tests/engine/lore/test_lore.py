@@ -27,29 +27,29 @@ from fedlore.engine.lore import (
     Agreement,
     Candidate,
     DoneStep,
-    Menu,
     Progress,
+    SearchSpace,
     SiteRows,
     Trial,
-    menu_for,
+    default_space,
     train_lore,
     vote,
 )
 from fedlore.engine.lore import train as training_room
-from fedlore.engine.one_shot import exact_rows
+from fedlore.engine.one_shot import one_shot_rows
 from fedlore.engine.training import Training
 from fedlore.models.own import baseline
 
 from ..federation import CLASSES, FEATURES, federation
 
 PLAN = Plan(epochs=1, batch=16)
-FEW = Menu(
+FEW = SearchSpace(
     candidates=(Candidate(), Candidate(True, 0.5), Candidate(True, 0.5, reread=True)),
     folds=2,
     finishes=(0, 3),
     own=False,
 )
-RISING = replace(menu_for(FEATURES, ordered=True), candidates=ORDERED[1:4], folds=2, own=False)
+RISING = replace(default_space(FEATURES, ordered=True), candidates=ORDERED[1:4], folds=2, own=False)
 
 
 @pytest.fixture(autouse=True)
@@ -58,13 +58,15 @@ def linear_members_only(monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
 
 
-def run(menu=FEW, clients=None, **settings):
-    beside = {
+def run(search_space=FEW, clients=None, **settings):
+    ensemble = {
         name: settings.pop(name) for name in ("progress", "hidden", "door") if name in settings
     }
-    ordered = menu.exact is not None
+    ordered = search_space.one_shot is not None
     training = Training(plan=PLAN, **{"rounds": 3, **settings})
-    return train_lore(clients or federation(), training, menu=menu, ordered=ordered, **beside)
+    return train_lore(
+        clients or federation(), training, search_space=search_space, ordered=ordered, **ensemble
+    )
 
 
 def answers(fitted, clients=None):
@@ -73,29 +75,34 @@ def answers(fitted, clients=None):
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("menu", [FEW, RISING, replace(FEW, own=True), replace(RISING, own=True)])
-def test_every_site_has_a_mixture_inside_its_range(menu):
-    fitted = run(menu)
+@pytest.mark.parametrize(
+    "search_space", [FEW, RISING, replace(FEW, own=True), replace(RISING, own=True)]
+)
+def test_every_site_has_a_mixture_inside_its_range(search_space):
+    fitted = run(search_space)
     for client in federation():
         personal = fitted.model(client.id)
-        beside = personal.beside
-        assert sum((beside.network, beside.expert, *beside.weights)) == pytest.approx(1.0)
+        ensemble = personal.ensemble
+        assert sum((ensemble.network, ensemble.expert, *ensemble.weights)) == pytest.approx(1.0)
         found = personal.log_probs(client.test).exp()
         assert (found[~client.test.allowed] == 0).all()
         assert torch.allclose(found.sum(1), torch.ones(len(found)), atol=1e-6)
 
 
 def test_the_stacked_engine_chooses_and_predicts_like_the_plain_one():
-    for menu in (FEW, RISING):
-        one, many = (run(menu, engine=engine) for engine in ("local", "stacked"))
+    for search_space in (FEW, RISING):
+        one, many = (run(search_space, engine=engine) for engine in ("local", "stacked"))
         assert one.history[-1]["recipe"] == many.history[-1]["recipe"]
         for name, found in answers(one).items():
             assert torch.allclose(found.exp(), answers(many)[name].exp(), atol=1e-4)
 
 
 def test_votes_and_models_are_the_same_under_masks():
-    for menu in (FEW, RISING):
-        plain, masked = run(menu), run(menu, privacy=Privacy(secure_aggregation=True))
+    for search_space in (FEW, RISING):
+        plain, masked = (
+            run(search_space),
+            run(search_space, privacy=Privacy(secure_aggregation=True)),
+        )
         ballots = [
             {row["trial"]: row["loss"] for row in f.history if "trial" in row}
             for f in (plain, masked)
@@ -110,7 +117,7 @@ def test_it_goes_on_after_any_step_and_any_round():
     rounds = []
     whole = run(progress=Progress(on_step=steps.append))
     names = [step.name for step in steps]
-    assert names[-2].endswith("/main/3") and names[-1] == "settle"
+    assert names[-2].endswith("/main/3") and names[-1] == "ensemble"
     # the sites' memories live in the transport: what is resumed here are trainings without any
     for done in range(len(steps) - 2):
         again = Progress(steps[:done], on_round=lambda name, _: rounds.append(name))
@@ -123,7 +130,7 @@ def test_it_goes_on_after_any_step_and_any_round():
 
 def test_a_running_training_goes_on_where_it_was():
     kept = {}
-    first = Menu(candidates=(Candidate(),), folds=2, own=False)
+    first = SearchSpace(candidates=(Candidate(),), folds=2, own=False)
     whole = run(first, progress=Progress(on_round=lambda n, r: kept.setdefault((n, r.round), r)))
     cut = kept["0/0/3", 2]
     found = run(first, progress=Progress(running=("0/0/3", cut)))
@@ -133,7 +140,7 @@ def test_a_running_training_goes_on_where_it_was():
 
 def test_fit_needs_no_model_and_tells_what_it_brought():
     fitted = fit(federation(), recipe=replace(FEW, own=True), plan=PLAN, rounds=3, evaluate=3)
-    table = fitted.brought("site-2")
+    table = fitted.benefit("site-2")
     assert {"local best", "network", "expert", "mixture"} <= {line.name for line in table.lines}
     assert table.measure == "accuracy" and table.rows == 47
     for line in table.lines:
@@ -143,7 +150,7 @@ def test_fit_needs_no_model_and_tells_what_it_brought():
     assert table.plain()["gain"]["value"] == table.gain.value
     assert fitted.scores("site-2")["pov"] == 0.0
     with pytest.raises(FedloreError, match="unknown client with a table 'site-9'"):
-        fitted.brought("site-9")
+        fitted.benefit("site-9")
 
 
 def test_a_given_network_is_the_only_one_tried():
@@ -158,7 +165,7 @@ def test_a_given_network_is_the_only_one_tried():
 
 
 def test_what_cannot_be_asked_for_is_named():
-    with pytest.raises(ConfigError, match="recipe must be lore or a Menu, got 'best'"):
+    with pytest.raises(ConfigError, match="recipe must be lore or a SearchSpace, got 'best'"):
         fit(federation(), recipe="best")
     with pytest.raises(ConfigError, match="leave trust at 'own'"):
         fit(federation(), recipe="lore", trust="auto")
@@ -170,10 +177,10 @@ def test_what_cannot_be_asked_for_is_named():
 
 def test_a_candidate_that_cannot_be_trained_is_named_before_any_trial():
     """One hidden layer has two ends and nothing in between: only the last candidate is unfit."""
-    steps, menu = [], replace(FEW, candidates=(RISING.candidates[0], Candidate(True, 0.5)))
+    steps, search_space = [], replace(FEW, candidates=(RISING.candidates[0], Candidate(True, 0.5)))
     with pytest.raises(ConfigError, match="every layer would be private"):
         run(
-            menu,
+            search_space,
             algorithm=FedPer(private=("first", "last")),
             progress=Progress(on_step=lambda step: steps.append(step.name)),
             hidden=(6,),
@@ -190,8 +197,8 @@ def test_a_budget_allows_one_candidate_and_no_trials():
         scale=Scaler(torch.zeros(FEATURES).double(), torch.ones(FEATURES).double()),
         progress=Progress(on_step=lambda step: steps.append(step.name)),
     )
-    assert steps == ["0/main/3", "settle"]
-    assert fitted.model("site-2").beside.network == pytest.approx(0.5)
+    assert steps == ["0/main/3", "ensemble"]
+    assert fitted.model("site-2").ensemble.network == pytest.approx(0.5)
 
 
 def test_a_vote_counts_the_rows_that_were_held_back():
@@ -244,7 +251,7 @@ def test_a_site_with_one_row_takes_part_and_keeps_what_it_has():
     clients = federation()
     clients.append(Client("tiny", clients[0].data[:1], clients[0].knowledge, test=clients[0].test))
     fitted = run(RISING, clients=clients)
-    assert fitted.model("tiny").beside is None
+    assert fitted.model("tiny").ensemble is None
     assert "tiny" not in fitted.tables
 
 
@@ -267,14 +274,22 @@ def number_sites(count=3, rows=40):
 @pytest.mark.slow
 def test_numbers_are_mixed_inside_their_bounds():
     bins = Bins(0.0, 50.0, 50)
-    menu = replace(menu_for(3, numbers=True), folds=2)
-    menu = replace(menu, candidates=(menu.candidates[1], menu.candidates[3]))
+    search_space = replace(default_space(3, numbers=True), folds=2)
+    search_space = replace(
+        search_space, candidates=(search_space.candidates[1], search_space.candidates[3])
+    )
     found = {}
     for engine in ("local", "stacked"):
         fitted = fit(
-            number_sites(), bins=bins, recipe=menu, plan=PLAN, rounds=4, evaluate=4, engine=engine
+            number_sites(),
+            bins=bins,
+            recipe=search_space,
+            plan=PLAN,
+            rounds=4,
+            evaluate=4,
+            engine=engine,
         )
-        table = fitted.brought("site-0")
+        table = fitted.benefit("site-0")
         assert table.measure == "rmse"
         assert table.value("mixture") <= 1.2 * table.value("local best")
         personal = fitted.model("site-0")
@@ -293,17 +308,20 @@ def test_numbers_are_mixed_inside_their_bounds():
     ("features", "terms"), [(9, "quadratic"), (17, "squares"), (48, "squares"), (300, "linear")]
 )
 def test_one_round_has_few_features(features, terms):
-    for menu in (menu_for(features, ordered=True), menu_for(features, numbers=True)):
-        assert menu.exact.basis.terms == terms
+    for search_space in (
+        default_space(features, ordered=True),
+        default_space(features, numbers=True),
+    ):
+        assert search_space.one_shot.basis.terms == terms
 
 
 def test_one_round_sees_numbers_finer_than_their_bins():
-    bins, menu = Bins(0.0, 50.0, 5), menu_for(3, numbers=True)
-    common = Agreement(3, 5, menu, bins=bins)
+    bins, search_space = Bins(0.0, 50.0, 5), default_space(3, numbers=True)
+    common = Agreement(3, 5, search_space, bins=bins)
     seats = [SiteRows(site, common) for site in number_sites()]
-    rows = {s.id: exact_rows(s.plain, menu.exact, None, classes=5) for s in seats}
+    rows = {s.id: one_shot_rows(s.plain, search_space.one_shot, None, classes=5) for s in seats}
     for seat in seats:
-        told, found = seat.told, rows[seat.id]
+        told, found = seat.measured, rows[seat.id]
         assert torch.allclose(bins.numbers(found.start + found.target), told.y, atol=1e-4)
         assert torch.allclose(bins.numbers(found.start), told.said, atol=1e-4)
 
@@ -311,7 +329,7 @@ def test_one_round_sees_numbers_finer_than_their_bins():
 def test_a_bare_site_is_not_shown_the_knowledge():
     clients = [client.bare() for client in federation()]
     fitted = run(clients=clients)
-    table = fitted.brought("site-1")
+    table = fitted.benefit("site-1")
     assert "expert" not in {line.name for line in table.lines}
     assert fitted.model("site-1").predict(clients[1].test.x).shape == (len(clients[1].test),)
 
@@ -329,7 +347,7 @@ def test_examples_keep_their_rows_in_folds():
 def test_a_site_is_told_whether_its_mixture_means_what_it_says():
     fitted = run(RISING)
     for client in federation():
-        told = fitted.brought(client.id)
+        told = fitted.benefit(client.id)
         assert sum(part.rows for part in told.diagram) == told.rows
         assert 0 <= told.probabilities["ece low"] <= told.probabilities["ece"]
         assert told.probabilities["brier"] > 0 and told.probabilities["crps"] > 0

@@ -96,14 +96,14 @@ def test_encoded_rows_are_read_as_they_were():
     assert inputs.decode(x) is x
 
 
-@pytest.mark.parametrize("menu", [FEW, RISING])
-def test_a_federation_with_the_recipe_keeps_the_owners_word(menu, monkeypatch):
+@pytest.mark.parametrize("search_space", [FEW, RISING])
+def test_a_federation_with_the_recipe_keeps_the_owners_word(search_space, monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     names = tuple(Feature(f"f{i}") for i in range(FEATURES))
     clients = []
     for client in federation():
         k = client.data.prior.shape[1]
-        schema = Schema(names, tuple(map(str, range(k))), ordered=menu is RISING)
+        schema = Schema(names, tuple(map(str, range(k))), ordered=search_space is RISING)
         rows = RowTrust(schema, (TrustRegion("f0 > 0", 0.9),), features=("f1",))
         said = GradedFormula(
             Formula.parse("f0 + f1", schema), tuple(i - k / 2 for i in range(1, k))
@@ -114,7 +114,7 @@ def test_a_federation_with_the_recipe_keeps_the_owners_word(menu, monkeypatch):
             for part in (client.data, client.test)
         ]
         clients.append(Client(client.id, parts[0], known, test=parts[1]))
-    fitted = run(menu, clients=clients)
+    fitted = run(search_space, clients=clients)
     for client in clients:
         personal = fitted.model(client.id)
         assert personal.knowledge.row_trust.regions == client.knowledge.row_trust.regions
@@ -124,5 +124,5 @@ def test_a_federation_with_the_recipe_keeps_the_owners_word(menu, monkeypatch):
         inside = (client.test.x[:, 0] > 0) & spoken
         least = (said * (told.prior > 0)).sum(1)
         assert inside.any() and (least[inside] >= 0.9 - 1e-5).all()
-        lines = [line.name for line in fitted.brought(client.id).lines]
+        lines = [line.name for line in fitted.benefit(client.id).lines]
         assert lines[-1] == BY_ROW

@@ -9,7 +9,7 @@ from fedlore.engine.lore import (
     ORDERED,
     UNORDERED,
     Candidate,
-    Menu,
+    SearchSpace,
     Trial,
     cost,
     rungs,
@@ -27,11 +27,11 @@ def test_what_names_no_trial_is_refused(text):
         Trial.read(text)
 
 
-@pytest.mark.parametrize("menu", [UNORDERED, ORDERED, NUMBERS, ORDERED[:2], ORDERED[:3]])
+@pytest.mark.parametrize("search_space", [UNORDERED, ORDERED, NUMBERS, ORDERED[:2], ORDERED[:3]])
 @pytest.mark.parametrize("rounds", [1, 2, 5, 10, 40, 60, 100])
-def test_at_most_four_trainings_come_before_the_main_one(menu, rounds):
-    assert cost(len(menu), rounds, 3) <= 4.0 + 1e-9
-    for count, length in rungs(len(menu), rounds):
+def test_at_most_four_trainings_come_before_the_main_one(search_space, rounds):
+    assert cost(len(search_space), rounds, 3) <= 4.0 + 1e-9
+    for count, length in rungs(len(search_space), rounds):
         assert count >= 1 and 1 <= length <= rounds
 
 
@@ -58,9 +58,9 @@ def test_bad_menus_are_named():
     with pytest.raises(ConfigError, match="belong to head = ordered"):
         Candidate(private=True)
     with pytest.raises(ConfigError, match="at least one value"):
-        Menu(candidates=())
+        SearchSpace(candidates=())
     with pytest.raises(ConfigError, match="folds must be at least 2, got 1"):
-        Menu(folds=1)
+        SearchSpace(folds=1)
     with pytest.raises(ConfigError, match="one fixed candidate.*got 12 candidates"):
-        Menu().refuse_dp()
-    Menu().only(Candidate()).refuse_dp()
+        SearchSpace().refuse_dp()
+    SearchSpace().only(Candidate()).refuse_dp()

@@ -14,7 +14,7 @@ from fedlore.engine.lore.stacking import (
     cross_chosen,
     prune_members,
 )
-from fedlore.models.ensemble import Beside, with_expert
+from fedlore.models.ensemble import Ensemble, with_expert
 from fedlore.models.own.members import mask_logits
 
 
@@ -39,10 +39,12 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     share = dict(zip((voice.name for voice in kept), shares, strict=True))
     members = tuple(Even() for name in share if name not in (NETWORK, EXPERT))
     weights = tuple(w for name, w in share.items() if name not in (NETWORK, EXPERT))
-    beside = Beside(members, weights, share[NETWORK], share.get(EXPERT, 0.0))  # checks its weights
-    other = with_expert(beside, trust)
+    ensemble = Ensemble(
+        members, weights, share[NETWORK], share.get(EXPERT, 0.0)
+    )  # checks its weights
+    other = with_expert(ensemble, trust)
     assert other.expert == trust
-    for one in (beside, other, with_expert(other, 0.0)):
+    for one in (ensemble, other, with_expert(other, 0.0)):
         found = one.learned(torch.zeros(2, 3), ROWS).exp()
         assert torch.allclose(found, torch.tensor([[0.5, 0.5, 0.0]] * 2))
 

@@ -8,7 +8,7 @@ import torch
 from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
 from fedlore.core.nets import mlp
 from fedlore.engine import Local, fit
-from fedlore.engine.tuning import Tuning, trusting, tune
+from fedlore.engine.tuning import Tuning, tune, with_trust
 from fedlore.engine.tuning.oof import fold_of, held_out
 
 from ..federation import CLASSES, FEATURES, federation
@@ -75,7 +75,7 @@ def test_trust_auto_trains_with_the_chosen_lambda(method):
             mine.trust,
             mine.reliance,
         )
-    again = train(trusting(clients, chosen))
+    again = train(with_trust(clients, chosen))
     for name, value in again.run.state["model"].items():
         assert torch.equal(value, fitted.run.state["model"][name])
 
@@ -127,7 +127,7 @@ def test_clients_without_expert_or_rows_keep_what_they_have():
     clients = [a, silent, tiny]
     found = tune(clients, train)
     assert set(found) == {"site-0"}
-    assert [k.knowledge.trust for k in trusting(clients, found)][1:] == [0.3, 0.3]
+    assert [k.knowledge.trust for k in with_trust(clients, found)][1:] == [0.3, 0.3]
 
 
 def test_bad_settings_are_named():

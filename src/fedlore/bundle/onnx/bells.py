@@ -125,11 +125,11 @@ def normal_cells(build: Builder, place: str, width: str, classes: int) -> Value:
     holds = build.op("And", begins, ends)
     safe = build.op("Where", holds, one, gap)
     share = build.op("Log", build.op("Sub", one, build.op("Exp", build.op("Neg", safe))))
-    beside = build.op("Add", build.op("Max", lower, upper), share)
+    ensemble = build.op("Add", build.op("Max", lower, upper), share)
     rest = build.op("Sub", build.op("Sub", one, build.op("Exp", lower)), build.op("Exp", upper))
     tiny = build.constant(float(np.finfo(DOUBLE).tiny), DOUBLE)
     around = build.op("Log", build.op("Max", rest, tiny))
-    return build.op("Where", holds, around, beside)
+    return build.op("Where", holds, around, ensemble)
 
 
 def _at_edges(build: Builder, edges: str, end: str, *, upper: bool) -> Value:

@@ -79,7 +79,7 @@ def own_bins(build: Builder, known: NumberNodes, cut: BinNodes, spread: float | 
 
 
 def between_nodes(build: Builder, known: NumberNodes, bins: Bins) -> Value:
-    """The expert's number shared by the bins beside it, (n, k) double, as `Told.between`."""
+    """The expert's number shared by the bins beside it, (n, k) double, as `Measured.between`."""
     assert known.point is not None
     silent = build.op("IsNaN", known.point)
     centre = build.op("Where", silent, build.constant(bins.lower, DOUBLE), known.point)
@@ -215,8 +215,8 @@ def quantile_nodes(build: Builder, found: SpreadNodes, level: float) -> Value:
     at = build.op("Min", build.op("Max", at, zero), one)
     inner = _inner(build, found, at)
     ordered = build.op("Where", after, build.op("Max", inner, t), build.op("Min", inner, t))
-    beside = build.op("Where", build.op("Or", before, after), ordered, t)
-    return build.op("Where", silent, inner, beside)
+    ensemble = build.op("Where", build.op("Or", before, after), ordered, t)
+    return build.op("Where", silent, inner, ensemble)
 
 
 def _below(build: Builder, found: SpreadNodes, value: str, *, reached: bool) -> Value:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.one_shot import Exact
+from ...core.one_shot import OneShot
 from ...core.rng import stream
 from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.graph.outputs import Part
-from ...models.ensemble import Beside, Foreseen, ForeseenNumber
+from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, ClassMember, OrderMember
 from ...models.own.trees import Trees
@@ -22,21 +22,23 @@ from .builder import Builder
 
 
 def mixed_parts(
-    build: Builder, x: str, logits: str, known: KnowledgeNodes, beside: Beside
+    build: Builder, x: str, logits: str, known: KnowledgeNodes, ensemble: Ensemble
 ) -> list[Part]:
     """The network, from its logits, and every member on rows x, float32, in double precision."""
-    sharp = build.guard(build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
-    weights = np.array([beside.network, *beside.weights])
+    sharp = build.guard(
+        build.op("Mul", logits, build.constant(ensemble.inverse_temperature)), SINGLE
+    )
+    weights = np.array([ensemble.network, *ensemble.weights])
     total = weights.sum()
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
     said = [build.cast(sharp, DOUBLE)]
-    for place, member in enumerate(beside.members):
-        name = f"beside.{place}"
+    for place, member in enumerate(ensemble.members):
+        name = f"ensemble.{place}"
         if isinstance(member, OrderMember):
             found = _order(build, x, known, member, name)
         elif isinstance(member, ClassMember):
             found = _classes(build, x, known, member, name)
-        elif isinstance(member, Foreseen):
+        elif isinstance(member, OneShotMember):
             found = _one_shot(build, x, known, member, name)
         else:
             raise FedloreError(
@@ -82,30 +84,32 @@ def _classes(
         k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
         kept = build.op("Mul", found, build.constant(1.0 - SMOOTH, DOUBLE))
         found = build.op("Log", build.op("Add", kept, build.constant(SMOOTH / k, DOUBLE)))
-    return build.op("Mul", found, build.constant(member.sharpness, DOUBLE))
+    return build.op("Mul", found, build.constant(member.inverse_temperature, DOUBLE))
 
 
-def _one_shot(build: Builder, x: str, known: KnowledgeNodes, member: Foreseen, name: str) -> Value:
+def _one_shot(
+    build: Builder, x: str, known: KnowledgeNodes, member: OneShotMember, name: str
+) -> Value:
     place, variance = one_shot_nodes(build, x, known, member, name)
-    return normal_cells(build, place, build.op("Sqrt", variance), member.foresight.classes)
+    return normal_cells(build, place, build.op("Sqrt", variance), member.one_shot_model.classes)
 
 
 def one_shot_nodes(
-    build: Builder, x: str, known: KnowledgeNodes, member: Foreseen | ForeseenNumber, name: str
+    build: Builder, x: str, known: KnowledgeNodes, member: OneShotMember | OneShotNumber, name: str
 ) -> tuple[str, str]:
-    """Place and variance of the model of one round, (n, 1) double each."""
-    seen, k = member.foresight, member.foresight.classes
+    """Place and variance of the one-shot model, (n, 1) double each."""
+    seen, k = member.one_shot_model, member.one_shot_model.classes
     x = scale_nodes(build, x, member.scaler, name)
     flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
     middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
-    start = {"middle": middle, "expert": told}.get(seen.exact.start)
+    start = {"middle": middle, "expert": told}.get(seen.one_shot.start)
     if start is None:
         start = build.fill((k - 1) / 2, 1, DOUBLE)
-    columns = member.foresight.home.middle.numel()
-    if seen.exact.hears:
+    columns = member.one_shot_model.home.middle.numel()
+    if seen.one_shot.hears:
         heard = heard_nodes(build, middle, told, k, DOUBLE)[1:]
         flat = build.op("Concat", flat, *heard, axis=1)
-    features = _basis(build, flat, seen.exact, columns)
+    features = _basis(build, flat, seen.one_shot, columns)
     tensors = {**seen.found.bundle(), "middle": seen.home.middle, "level": seen.home.level}
 
     def own(part: str, *shape: int) -> Value:
@@ -121,9 +125,9 @@ def one_shot_nodes(
     return build.op("Add", start, mean), variance
 
 
-def _basis(build: Builder, x: str, exact: Exact, features: int) -> Value:
+def _basis(build: Builder, x: str, one_shot: OneShot, features: int) -> Value:
     """The features of `core.exact.Basis`, (n, d) double -> (n, f)."""
-    basis = exact.basis
+    basis = one_shot.basis
     one = build.constant(1.0, DOUBLE)
     parts = [x]
     if basis.terms != "linear":

@@ -74,8 +74,8 @@ def to_onnx(
     trust = trust_rows(rows, personal.knowledge, personal.reliance)
     dtype: Any = SINGLE
     parts = [Part(logits)]
-    if personal.beside is not None:
-        parts, dtype = mixed_parts(build, inputs, logits, known, personal.beside), DOUBLE
+    if personal.ensemble is not None:
+        parts, dtype = mixed_parts(build, inputs, logits, known, personal.ensemble), DOUBLE
     allowed = mask_range(build, known, k)
     mixed = mix_parts(build, parts, allowed, dtype)
     if known.prior is not None:

@@ -16,7 +16,7 @@ from ...kernel.graph.sets import SetNodes, nearest
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
-from ...models.ensemble import ForeseenNumber, NumberBeside
+from ...models.ensemble import NumberEnsemble, OneShotNumber
 from ...models.own.members import NumberMember
 from ...models.regressor import PersonalRegressor
 from ...models.tasks import LEVEL
@@ -72,10 +72,10 @@ def regressor_to_onnx(
     reliance: str | float = (
         about.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
     )
-    if personal.beside is not None:
-        own = personal.beside.expert if trust is None else reliance
-        number = _mixture(build, x, personal.beside, learned, between, known, cut, own)
-        found = spread_nodes(build, hard_nodes(build, number, personal.beside.width, cut), cut)
+    if personal.ensemble is not None:
+        own = personal.ensemble.expert if trust is None else reliance
+        number = _mixture(build, x, personal.ensemble, learned, between, known, cut, own)
+        found = spread_nodes(build, hard_nodes(build, number, personal.ensemble.width, cut), cut)
     elif about.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, known.point, reliance)
         number = _middle(build, found, about)
@@ -164,7 +164,7 @@ def _ends(build: Builder, cut: BinNodes) -> tuple[str, str]:
 def _mixture(
     build: Builder,
     x: str,
-    beside: NumberBeside,
+    ensemble: NumberEnsemble,
     learned: str,
     heard: KnowledgeNodes,
     known: NumberNodes,
@@ -187,21 +187,21 @@ def _mixture(
         return nearest(build, cut.sets, build.op("Where", fine, value, start))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
-    for place, member in enumerate(beside.members):
-        name = f"beside.{place}"
+    for place, member in enumerate(ensemble.members):
+        name = f"ensemble.{place}"
         if isinstance(member, NumberMember):
             inputs = build.op("Flatten", x, axis=1)
             inputs = build.op("Concat", inputs, sight, axis=1) if member.hears else inputs
             value = body_nodes(build, inputs, member.body, name)
             parts.append(within(build.op("Add", value, start) if member.over else value))
-        elif isinstance(member, ForeseenNumber):
+        elif isinstance(member, OneShotNumber):
             at, _ = one_shot_nodes(build, x, heard, member, name)
             parts.append(within(_number_at(build, at, cut.bins)))
         else:
             raise FedloreError(
                 f"a member of the class {type(member).__name__} cannot be put into a graph"
             )
-    weights = np.array([beside.network, *beside.weights])
+    weights = np.array([ensemble.network, *ensemble.weights])
     total = weights.sum()
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
     mixed = build.op("Concat", *parts, axis=1)

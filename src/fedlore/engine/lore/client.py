@@ -18,14 +18,14 @@ from ...errors import ConfigError
 from ...models.client import NumberClient
 from ...models.regressor import decode_logits
 from ..loop import own_params, recall
-from ..one_shot import exact_rows
+from ..one_shot import one_shot_rows
 from ..tuning.oof import Cached, hits, most_hits
 from .rows import WORST, SiteRows, nll_rows
 from .space import MAIN, Trial
 from .stacking import SiteModel, choose_members, stack_of
 
 #: Tasks of the recipe alone; all others are answered as in any training.
-LORE_TASKS = ("gram", "vote", "settle")
+LORE_TASKS = ("gram", "vote", "ensemble")
 
 
 class Shelf(Protocol):
@@ -62,9 +62,13 @@ class LoreClient:
     def _gram(self, task: Task) -> Payload:
         """Sums of products of rows, for the one-shot model."""
         common = self.rows.common
-        if common.menu.exact is None:
-            raise ConfigError("sums of rows were asked for, and the menu has no model of one round")
-        rows = exact_rows(self.rows.plain, common.menu.exact, common.scaler, classes=common.classes)
+        if common.search_space.one_shot is None:
+            raise ConfigError(
+                "sums of rows were asked for, and the search space has no one-shot model"
+            )
+        rows = one_shot_rows(
+            self.rows.plain, common.search_space.one_shot, common.scaler, classes=common.classes
+        )
         return {"gram": rows.sums()}
 
     def _vote(self, task: Task) -> Payload:
@@ -73,14 +77,14 @@ class LoreClient:
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
 
-    def _settle(self, task: Task) -> Payload:
+    def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
         key, trial = digest(task), Trial.read(task.trial)
         if self._shelf.fitted(key):
             return {}  # asked again: the same task would give the same model
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         main = self._own(trial, part_of(task.sent, "main"), memory)
-        posterior = Posterior.of(task.sent["exact"]) if "exact" in task.sent else None
+        posterior = Posterior.of(task.sent["one_shot"]) if "one_shot" in task.sent else None
         folds = self._folds(trial, task.sent)
         model = fit_ensemble(self.rows, trial, main, folds=folds, posterior=posterior)
         network = main if model.finished is None else model.finished
@@ -90,7 +94,7 @@ class LoreClient:
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:
         """The networks of the folds as they were here; none where this client missed one."""
         found = []
-        for fold in range(self.rows.common.menu.folds):
+        for fold in range(self.rows.common.search_space.folds):
             part = part_of(sent, str(fold))
             trial = Trial(main.candidate, fold, main.rounds)
             memory = self._shelf.kept(trial)
@@ -151,11 +155,11 @@ def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
     logits = rows.logits(candidate, params, held)
     if isinstance(rows.member, NumberClient):
         assert rows.folds is not None
-        told = rows.told
-        some = told[rows.folds == trial.fold]
-        assert told.y is not None and some.y is not None
+        measured = rows.measured
+        some = measured[rows.folds == trial.fold]
+        assert measured.y is not None and some.y is not None
         # in units of the site's own variance, so that no site counts for more by its scale
-        spread = told.y.double().var(correction=0).clamp(min=1e-12)
+        spread = measured.y.double().var(correction=0).clamp(min=1e-12)
         missed = decode_logits(logits, some, 0.0).mean() - some.y
         # no row counts for more than the worst of classes does
         losses = (missed.square() / spread).clamp(max=-WORST)

@@ -1,4 +1,4 @@
-"""The model of one round at a site with shapes: its linear part alone, with the signs they ask for.
+"""The one-shot model at a site with shapes: its linear part alone, with the signs they ask for.
 
 Squares and products follow no order, and a width that grows away from the rows breaks it. So all
 weights but the linear ones are taken for 0, and those that go the wrong way too: what the others
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.one_shot import ExactRows, Posterior, leave_out
+from ...core.one_shot import OneShotRows, Posterior, leave_out
 from ...models.own.linear import Linear
 from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
@@ -27,26 +27,30 @@ class SignedLine:
 
 
 def sign_line(
-    common: Agreement, rows: ExactRows, posterior: Posterior, signs: Tensor
+    common: Agreement, rows: OneShotRows, posterior: Posterior, signs: Tensor
 ) -> SignedLine | None:
     """The linear part with the right signs; None where it cannot be a member.
 
     That is where the expert that it would be added to is withheld, or bins of a number differ.
     """
-    exact, bins = common.menu.exact, common.bins
+    one_shot, bins = common.search_space.one_shot, common.bins
     told = float(signs[-HEARD_OF_ORDER])
-    if exact is None or exact.start == "middle" or (exact.start == "expert" and told != told):
+    if (
+        one_shot is None
+        or one_shot.start == "middle"
+        or (one_shot.start == "expert" and told != told)
+    ):
         return None
     if bins is not None and bins.inner is not None:
         return None
     d, k = common.features, common.classes
     ways = torch.full((len(posterior.mean),), torch.nan, dtype=torch.float64)
     ways[:d] = signs[:d]
-    if exact.hears:
+    if one_shot.hears:
         ways[d] = told
     found = given_signs(posterior, ways)
     place, _ = leave_out(found, rows.home, rows.features, rows.target)
-    hears = exact.hears and told == told
+    hears = one_shot.hears and told == told
     weight = found.mean[: d + 1] if hears else found.mean[:d]
     shift, spread = weight.new_zeros(d), weight.new_ones(d)
     if common.scaler is not None:
@@ -62,7 +66,7 @@ def sign_line(
         shift = torch.cat([shift, shift.new_tensor([middle, 0.0, 0.0])])
         spread = torch.cat([spread, spread.new_tensor([step * k / 4, 1.0, 1.0])])
         weight = torch.cat([weight, weight.new_zeros(2)])
-    over = exact.start == "expert"
+    over = one_shot.start == "expert"
     constant = step * level + (0.0 if over else middle)
     body = Linear(shift, spread, step * weight[:, None], constant.reshape(1))
     return SignedLine(body, hears, over, first + step * (rows.start + place))

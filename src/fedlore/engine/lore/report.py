@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ...core.metrics import ReliabilityBin
-from ...models.benefit import Brought, BroughtLine
+from ...models.benefit import Benefit, BenefitLine
 from .rows import SiteRows
 
 WIDE = 1.96  # standard errors of a 95 % interval
@@ -21,7 +21,7 @@ class Verdict:
     scores: Tensor  # (n,) how far labels lie from answers, in [0, 1]
     said: Tensor  # (n, k) probabilities, or (n,) numbers
 
-    def add_to(self, report: Brought) -> Brought:
+    def add_to(self, report: Benefit) -> Benefit:
         """The site's report with the diagram and the scores."""
         return replace(report, diagram=self.diagram, probabilities=self.probabilities)
 
@@ -33,41 +33,41 @@ def compare(
     weights: dict[str, float],
     costs: dict[str, float],
     measure: str,
-) -> Brought:
+) -> Benefit:
     """The report of a site: a line for each way, and what the ensemble gains over the baseline."""
     *_, ensemble = errors
     rows = len(errors[ensemble])
     lines = tuple(measure_line(name, each, measure) for name, each in errors.items())
     gain = gain_of(errors[baseline], errors[ensemble], measure)
     sentence = _sentence(gain, baseline, rows, measure)
-    return Brought(measure, rows, lines, weights, costs, gain, sentence)
+    return Benefit(measure, rows, lines, weights, costs, gain, sentence)
 
 
-def measure_line(name: str, errors: Tensor, measure: str) -> BroughtLine:
+def measure_line(name: str, errors: Tensor, measure: str) -> BenefitLine:
     """A line of a site's table from the loss of each row: accuracy or RMSE, with its interval."""
     n, mean = len(errors), float(errors.mean())
     wide = WIDE * float(errors.std(correction=0)) / n**0.5
     if measure == "rmse":
         low, high = max(mean - wide, 0.0), mean + wide
-        return BroughtLine(name, mean**0.5, low**0.5, high**0.5)
+        return BenefitLine(name, mean**0.5, low**0.5, high**0.5)
     # Wilson 1927: it is right for few rows and for shares near 0 and 1
     right, z = 1.0 - mean, WIDE**2 / n
     centre = (right + z / 2) / (1 + z)
     half = (z * right * (1 - right) + z * z / 4) ** 0.5 / (1 + z)
-    return BroughtLine(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
+    return BenefitLine(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
 
 
-def gain_of(before: Tensor, after: Tensor, measure: str) -> BroughtLine:
+def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:
     """How much less the second loses, paired by row, with its interval."""
     gain = before - after
     mean, wide = float(gain.mean()), WIDE * float(gain.std(correction=0)) / len(gain) ** 0.5
     unit = 1.0
     if measure == "rmse":  # a - b of roots is (a² - b²) / (a + b)
         unit = float(before.mean()) ** 0.5 + float(after.mean()) ** 0.5 or 1.0
-    return BroughtLine("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
+    return BenefitLine("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
 
 
-def _sentence(gain: BroughtLine, against: str, rows: int, measure: str) -> str:
+def _sentence(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
     scale, unit = (100.0, " points of accuracy") if measure == "accuracy" else (1.0, " of RMSE")
     digits = ".1f" if measure == "accuracy" else ".3g"
     said = (
@@ -87,9 +87,9 @@ def left_out(site: SiteRows) -> str:
     if site.shapes is None:
         return ""
     shapes = ", ".join(map(str, site.shapes))
-    lost = ["own models with products of features"] if site.common.menu.own else []
-    if site.common.menu.exact is not None:
-        lost.append("all but the linear part of the federation of one round")
+    lost = ["own models with products of features"] if site.common.search_space.own else []
+    if site.common.search_space.one_shot is not None:
+        lost.append("all but the linear part of the one-shot federation")
     if site.member.knowledge.prediction is not None and not site.hears_expert:
         lost.append("the expert, who is not shown to move so")
     named = " and ".join([", ".join(lost[:-1]), lost[-1]] if len(lost) > 1 else lost)

@@ -45,7 +45,7 @@ class SiteRows:
 
     @cached_property
     def plain(self) -> Client:
-        """The site as the model of one round reads it: the features alone."""
+        """The site as the one-shot model reads it: the features alone."""
         return self.client(Candidate(head="ordered"))
 
     def task(self, candidate: Candidate) -> Regression:
@@ -54,7 +54,7 @@ class SiteRows:
         return number_task(candidate, self.common.bins)
 
     @cached_property
-    def told(self) -> Measured:
+    def measured(self) -> Measured:
         """Rows as members take them, with what the expert says; a bare site hears nothing."""
         member, bins = self.member, self.common.bins
         assert isinstance(member, NumberClient) and bins is not None
@@ -87,7 +87,7 @@ class SiteRows:
     @cached_property
     def folds(self) -> Tensor | None:
         """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""
-        count = self.common.menu.folds
+        count = self.common.search_space.folds
         client = self.plain
         n, y = len(client.data), client.data.y
         if n < max(count, 2):
@@ -128,7 +128,7 @@ class SiteRows:
         common = self.common
         model = common.recipe(candidate).model
         plan = candidate.plan(common.plan)
-        plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
+        plan = replace(plan, lr=common.search_space.finish_rate * plan.lr, schedule="constant")
         lesson = ready(client, model, common.scale(candidate)).lesson
         address = common.rounds + 1
         work = Solo(

@@ -15,7 +15,7 @@ from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
 from ..loop import Run, federate
-from ..one_shot import solve_together
+from ..one_shot import solve_sums
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 
 STATE = "state."  # before the names of a state's bundles in a step
@@ -87,16 +87,16 @@ def conduct(
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
     """
     if private:
-        common.menu.refuse_dp()
-    for recipe in map(common.recipe, common.menu.candidates):
+        common.search_space.refuse_dp()
+    for recipe in map(common.recipe, common.search_space.candidates):
         # a candidate that cannot be trained is named now, not after hours of trials
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
     work = _Work(transport, common, progress or Progress(), evaluate)
     posterior = work.gram(noised=private)
-    chosen, folds = (0, []) if private else work.chosen()
+    chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
-    run = work.trained(main)
-    work.settled(main, run, folds, posterior)
+    run = work.train_main(main)
+    work.fit_ensembles(main, run, folds, posterior)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
     return Outcome(common.candidate(main), main, run, losses, posterior)
 
@@ -109,33 +109,35 @@ class _Work:
     evaluate: int
 
     def gram(self, *, noised: bool) -> Posterior | None:
-        """The model of one round, where the menu has one."""
-        exact = self.common.menu.exact
-        if exact is None:
+        """The one-shot model, where the search space has one."""
+        one_shot = self.common.search_space.one_shot
+        if one_shot is None:
             return None
         done = self.progress.find("gram")
         if done is None:
-            groups = exact.basis.groups(exact.columns(self.common.features))
+            groups = one_shot.basis.groups(one_shot.columns(self.common.features))
             with torch.no_grad():
-                found = solve_together(self.transport, groups, noised=noised)
-            done = self.progress.add(DoneStep("gram", {"exact": found.bundle()}))
-        return Posterior.of(done.payload["exact"])
+                found = solve_sums(self.transport, groups, noised=noised)
+            done = self.progress.add(DoneStep("gram", {"one_shot": found.bundle()}))
+        return Posterior.of(done.payload["one_shot"])
 
-    def chosen(self) -> tuple[int, list[DoneStep]]:
+    def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
-        menu, rounds = self.common.menu, self.common.rounds
-        left = list(range(len(menu.candidates)))
+        search_space, rounds = self.common.search_space, self.common.rounds
+        left = list(range(len(search_space.candidates)))
         for count, length in rungs(len(left), rounds):
-            steps = {c: self.tried(Trial(c, 0, length)) for c in left[:count]}
+            steps = {c: self.try_trial(Trial(c, 0, length)) for c in left[:count]}
             left = sorted(steps, key=lambda c: steps[c].loss)
-        return left[0], [self.tried(Trial(left[0], fold, rounds)) for fold in range(menu.folds)]
+        return left[0], [
+            self.try_trial(Trial(left[0], fold, rounds)) for fold in range(search_space.folds)
+        ]
 
-    def tried(self, trial: Trial) -> DoneStep:
+    def try_trial(self, trial: Trial) -> DoneStep:
         """A training on the rows outside one fold, and the votes of the rows inside it."""
         done = self.progress.find(str(trial))
         if done is not None:
             return done
-        run = self.federated(trial)
+        run = self.federate_trial(trial)
         task = Task(
             "vote",
             trial.rounds,
@@ -144,22 +146,22 @@ class _Work:
             accepted=run.accepted,
             trial=str(trial),
         )
-        payload: Payload = {"vote": self.summed(task)["vote"]}
+        payload: Payload = {"vote": self.sum_votes(task)["vote"]}
         if trial.rounds == self.common.rounds:  # its networks may be needed to settle
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
         return self.progress.add(DoneStep(str(trial), payload, run.accepted))
 
-    def trained(self, trial: Trial) -> Run:
+    def train_main(self, trial: Trial) -> Run:
         """The main training, on all rows."""
         done = self.progress.find(str(trial))
         if done is not None:
             return Run(done.state, trial.rounds, dict(done.accepted))
-        run = self.federated(trial)
+        run = self.federate_trial(trial)
         payload = {STATE + key: bundle for key, bundle in run.state.items()}
         self.progress.add(DoneStep(str(trial), payload, run.accepted))
         return run
 
-    def federated(self, trial: Trial) -> Run:
+    def federate_trial(self, trial: Trial) -> Run:
         running = self.progress.running
         name = str(trial)
         start = running[1] if running is not None and running[0] == name else None
@@ -174,20 +176,20 @@ class _Work:
             on_round=lambda run: self.progress.on_round(name, run),
         )
 
-    def settled(
+    def fit_ensembles(
         self, main: Trial, run: Run, folds: Sequence[DoneStep], posterior: Posterior | None
     ) -> None:
         """Tell every site to make its own model of what there is."""
-        if self.progress.find("settle") is not None:
+        if self.progress.find("ensemble") is not None:
             return
         send = self.common.recipe(self.common.candidate(main)).algorithm.send
         sent = {f"main.{key}": bundle for key, bundle in send(run.state).items()}
         for place, step in enumerate(folds):
             sent |= {f"{place}.{key}": bundle for key, bundle in send(step.state).items()}
         if posterior is not None:
-            sent["exact"] = posterior.bundle()
+            sent["one_shot"] = posterior.bundle()
         task = Task(
-            "settle",
+            "ensemble",
             main.rounds + 1,
             sent,
             self.common.seed,
@@ -196,9 +198,9 @@ class _Work:
         )
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
-        self.progress.add(DoneStep("settle"))
+        self.progress.add(DoneStep("ensemble"))
 
-    def summed(self, task: Task) -> Payload:
+    def sum_votes(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""
         return sum_replies(self.transport, task)[0]
 

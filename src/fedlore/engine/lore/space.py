@@ -17,7 +17,7 @@ from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
 from ...core.lipschitz import Shaping, lipschitz_mlp
 from ...core.nets import mlp, server
-from ...core.one_shot import Basis, Exact, Products
+from ...core.one_shot import Basis, OneShot, Products
 from ...core.ordinal import Ordinal, Start, ordered_mlp
 from ...core.scaler import Scaler
 from ...errors import ConfigError, FedloreError
@@ -156,13 +156,13 @@ SHAPED_NUMBERS = (
     replace(_OVER_EXPERT, slope=1.0, decay=1e-2),
 )
 
-#: Features of the one-round model: sums of more than a few for every row tell who was there
+#: Features of the one-shot model: sums of more than a few for every row tell who was there
 #: (docs/explain/privacy.md), and where columns are many their products bring next to nothing.
 MOST_FEATURES = 100
 
 
 @dataclass(frozen=True)
-class Menu:
+class SearchSpace:
     """What a federation may choose from, and how it chooses.
 
     All candidates are tried on one fold by short trainings, the better ones by longer ones, two
@@ -172,7 +172,7 @@ class Menu:
 
     candidates: tuple[Candidate, ...] = UNORDERED  # combinations to try
     folds: int = 3  # of the cross-validation on a site's own rows
-    exact: Exact | None = None  # the model of one round, where classes have an order
+    one_shot: OneShot | None = None  # the one-shot model, where classes have an order
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
@@ -183,7 +183,7 @@ class Menu:
         if self.folds < 2:
             raise ConfigError(f"folds must be at least 2, got {self.folds}")
 
-    def only(self, candidate: Candidate) -> "Menu":
+    def only(self, candidate: Candidate) -> "SearchSpace":
         """One fixed candidate, which needs no votes."""
         return replace(self, candidates=(candidate,))
 
@@ -196,20 +196,20 @@ class Menu:
             )
 
 
-def menu_for(
+def default_space(
     features: int, *, ordered: bool = False, numbers: bool = False, shaped: bool = False
-) -> Menu:
-    """The usual menu for classes, for ordered classes, and for a number; or where shapes count."""
+) -> SearchSpace:
+    """The usual search space for classes, ordered classes, a number, or where shapes count."""
     if not ordered and not numbers:
-        return Menu()
+        return SearchSpace()
     start: Start = "expert" if numbers else "none"
     richest: tuple[Products, ...] = ("quadratic", "squares", "linear")
-    every = [Exact(Basis(terms), start=start) for terms in richest]
+    every = [OneShot(Basis(terms), start=start) for terms in richest]
     few = [e for e in every if len(e.basis.groups(e.columns(features))) <= MOST_FEATURES]
-    exact = few[0] if few else every[-1]
+    one_shot = few[0] if few else every[-1]
     usual = NUMBERS if numbers else ORDERED
     kept = SHAPED_NUMBERS if numbers else SHAPED
-    return Menu(kept if shaped else usual, exact=exact)
+    return SearchSpace(kept if shaped else usual, one_shot=one_shot)
 
 
 MAIN = -1  # the fold of the main training: nothing is held back
@@ -291,7 +291,7 @@ class Agreement:
 
     features: int
     classes: int  # k, or the number of bins
-    menu: Menu
+    search_space: SearchSpace
     plan: Plan = field(default_factory=Plan)
     rounds: int = 10
     seed: int = 0
@@ -307,13 +307,13 @@ class Agreement:
     device: str | None = None
 
     def candidate(self, trial: Trial) -> Candidate:
-        """What a trial tries; one that is not on the menu was never agreed to."""
-        if trial.candidate >= len(self.menu.candidates):
+        """What a trial tries; one that is not in the search space was never agreed to."""
+        if trial.candidate >= len(self.search_space.candidates):
             raise ConfigError(
-                f"the menu has {len(self.menu.candidates)} candidates, number {trial.candidate} "
-                "was asked for"
+                f"the search space has {len(self.search_space.candidates)} candidates, number "
+                f"{trial.candidate} was asked for"
             )
-        return self.menu.candidates[trial.candidate]
+        return self.search_space.candidates[trial.candidate]
 
     def recipe(self, candidate: Candidate) -> Recipe:
         """The same on either side: even the initial weights follow from the seed."""
@@ -334,7 +334,7 @@ class Agreement:
             self.scale(candidate),
             self.weights,
             self.aggregate,
-            exact=self.menu.exact,
+            one_shot=self.search_space.one_shot,
         )
 
     def model(self, candidate: Candidate) -> nn.Module:

@@ -16,12 +16,12 @@ from ...core.conformal import Holding, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
 from ...core.metrics import decide
-from ...core.one_shot import Foresight, Posterior, leave_out
+from ...core.one_shot import OneShotModel, Posterior, leave_out
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
-from ...models.benefit import Brought
+from ...models.benefit import Benefit
 from ...models.client import Client, NumberClient
-from ...models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from ...models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
 from ...models.own.baseline import (
     FOLDS,
     Own,
@@ -41,7 +41,7 @@ from ...models.own.mixture import (
     start_weights,
 )
 from ...models.regressor import network_number
-from ..one_shot import exact_rows
+from ..one_shot import one_shot_rows
 from .one_shot import sign_line
 from .report import compare, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows
@@ -51,32 +51,32 @@ from .temperature import (
     EXPERT,
     NETWORK,
     StackMember,
+    apply_temperature,
     best_factor,
     cross_mixed,
     judge_classes,
     judge_number,
     network_factor,
     number_width,
-    sharpen,
     temper,
 )
 
 HARDLY = 0.001  # the expert's weight before any row has spoken
 SMALL = 0.01  # a weight below which a member is left out
 PARTS = 5  # in which the weights are tried on rows they were not learned from
-LOCAL_BEST, ONE_ROUND, MIXTURE = "local best", "exact", "mixture"
+LOCAL_BEST, ONE_SHOT, MIXTURE = "local best", "one_shot", "mixture"
 
 
 @dataclass(frozen=True, eq=False)
 class SiteModel:
     """What one site made for itself: it stays there, in its own bundle."""
 
-    beside: Beside | NumberBeside | None
+    ensemble: Ensemble | NumberEnsemble | None
     knowledge: (
         Knowledge  # what the network is seen through, the expert reread where that was chosen
     )
     finished: Params | None = None  # the network after last steps at home, where they paid
-    brought: Brought | None = None
+    benefit: Benefit | None = None
     scores: Tensor | None = None  # (n,) how far labels lie from answers, out of fold
 
     @property
@@ -93,7 +93,7 @@ class Chosen:
     weights: tuple[float, ...]
     share: dict[str, float]
     mixed: Tensor
-    report: Brought
+    report: Benefit
 
 
 class Stack(Protocol):
@@ -140,7 +140,7 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack 
     if rows.folds is None:
         return None
     if isinstance(rows.member, NumberClient):
-        return None if rows.told.y is None else NumberStack(rows, candidate)
+        return None if rows.measured.y is None else NumberStack(rows, candidate)
     return None if rows.member.data.y is None else ClassStack(rows, candidate)
 
 
@@ -235,7 +235,7 @@ def out_of_fold(stack: "ClassStack | NumberStack", folds: Sequence[Params]) -> t
     places = site.folds
     assert places is not None
     found: dict[int, Tensor] = {}
-    for steps in sorted(set(site.common.menu.finishes) | {0}):
+    for steps in sorted(set(site.common.search_space.finishes) | {0}):
         for fold, params in enumerate(folds):
             rest, held = site.part(candidate, fold)
             assert held is not None
@@ -304,21 +304,25 @@ class ClassStack:
 
     def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
         common, client = self.site.common, self.client
-        exact, k = common.menu.exact, common.classes
-        if posterior is None or exact is None:
+        one_shot, k = common.search_space.one_shot, common.classes
+        if posterior is None or one_shot is None:
             return []
-        rows = exact_rows(client, exact, common.scaler, classes=k)
+        rows = one_shot_rows(client, one_shot, common.scaler, classes=k)
         if self.site.signs is not None:
             line = sign_line(common, rows, posterior, self.site.signs)
             if line is None:
                 return []
             judged = judge_places(line.held, client.data, k)
-            member = OrderMember(ONE_ROUND, line.body, line.hears, line.over, judged.width, k)
-            return [StackMember(ONE_ROUND, judged.held, True, member)]
-        foresight = Foresight(exact, posterior, rows.home, k)
+            member = OrderMember(ONE_SHOT, line.body, line.hears, line.over, judged.width, k)
+            return [StackMember(ONE_SHOT, judged.held, True, member)]
+        one_shot_model = OneShotModel(one_shot, posterior, rows.home, k)
         allowed = client.data.allowed if client.injected else None
-        said = mask_logits(foresight.held_out(rows), allowed)
-        return [StackMember(ONE_ROUND, said, True, Foreseen(foresight, common.scaler), firm=True)]
+        said = mask_logits(one_shot_model.held_out(rows), allowed)
+        return [
+            StackMember(
+                ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
+            )
+        ]
 
     def local(self) -> list[StackMember]:
         return _members_of(self._own)
@@ -329,7 +333,7 @@ class ClassStack:
     def _local_models(self) -> Own | None:
         """The site's own learners; none for images and for a handful of rows."""
         common, data = self.site.common, self.data
-        if not common.menu.own or data.x.ndim != 2 or len(data) < FOLDS:
+        if not common.search_space.own or data.x.ndim != 2 or len(data) < FOLDS:
             return None
         if common.ordered:
             signs = self.site.signs
@@ -365,8 +369,8 @@ class ClassStack:
         common, share = self.site.common, chosen.share
         kept = [member for member in members if member.name in share]
         factor = best_factor(kept, share, self.y)
-        beside = Beside(
-            tuple(sharpen(model, factor) for model in chosen.members),
+        ensemble = Ensemble(
+            tuple(apply_temperature(model, factor) for model in chosen.members),
             chosen.weights,
             share[NETWORK],
             share.get(EXPERT, 0.0),
@@ -395,7 +399,7 @@ class ClassStack:
             report = _add_line(report, self.errors(verdict.said.log()))
         report = replace(report, left_out=left_out(self.site))
         known = trust.knowledge(self.knowledge)
-        return SiteModel(beside, known, finished, report, verdict.scores)
+        return SiteModel(ensemble, known, finished, report, verdict.scores)
 
 
 class NumberStack:
@@ -404,13 +408,13 @@ class NumberStack:
     measure = "rmse"
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
-        self.site, self.candidate, self.told = site, candidate, site.told
-        assert self.told.y is not None
-        self.y, self.knowledge = self.told.y, site.member.knowledge
+        self.site, self.candidate, self.measured = site, candidate, site.measured
+        assert self.measured.y is not None
+        self.y, self.knowledge = self.measured.y, site.member.knowledge
         self._own: Own | None = None
-        common, told = site.common, self.told
-        if common.menu.own and told.x.ndim == 2 and len(told) >= FOLDS:
-            self._own = own_numbers(told, seed=common.seed, site=site.id, signs=site.signs)
+        common, measured = site.common, self.measured
+        if common.search_space.own and measured.x.ndim == 2 and len(measured) >= FOLDS:
+            self._own = own_numbers(measured, seed=common.seed, site=site.id, signs=site.signs)
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         said, steps = out_of_fold(self, folds)
@@ -418,31 +422,31 @@ class NumberStack:
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
         """What a network says of rows that were left out, as it is kept."""
-        return network_number(logits, self.told[away]).double()
+        return network_number(logits, self.measured[away]).double()
 
     def step_losses(self, said: Tensor) -> Tensor:
         """What last steps must lower."""
         return self.errors(said)
 
     def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
-        common, told = self.site.common, self.told
-        exact = common.menu.exact
-        if posterior is None or exact is None:
+        common, measured = self.site.common, self.measured
+        one_shot = common.search_space.one_shot
+        if posterior is None or one_shot is None:
             return []
         client: Client = self.site.plain
-        rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+        rows = one_shot_rows(client, one_shot, common.scaler, classes=common.classes)
         if self.site.signs is not None:
             line = sign_line(common, rows, posterior, self.site.signs)
             if line is None:
                 return []
-            said = within(line.held, told)
+            said = within(line.held, measured)
             width = max(float(self.errors(said).mean()) ** 0.5, 1e-12)
-            member = NumberMember(ONE_ROUND, line.body, line.hears, line.over, width)
-            return [StackMember(ONE_ROUND, said, True, member)]
-        foresight = Foresight(exact, posterior, rows.home, common.classes)
+            member = NumberMember(ONE_SHOT, line.body, line.hears, line.over, width)
+            return [StackMember(ONE_SHOT, said, True, member)]
+        one_shot_model = OneShotModel(one_shot, posterior, rows.home, common.classes)
         mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
-        said = within(told.bins.numbers(rows.start + mean), told)
-        return [StackMember(ONE_ROUND, said, True, ForeseenNumber(foresight, common.scaler))]
+        said = within(measured.bins.numbers(rows.start + mean), measured)
+        return [StackMember(ONE_SHOT, said, True, OneShotNumber(one_shot_model, common.scaler))]
 
     def local(self) -> list[StackMember]:
         return _members_of(self._own)
@@ -451,16 +455,16 @@ class NumberStack:
         return [] if self._own is None else [one.held for one in self._own.candidates]
 
     def expert(self, silent: Tensor) -> list[StackMember]:
-        if self.told.said is None:
+        if self.measured.said is None:
             return []
-        spoken = torch.where(self.told.said.isnan(), silent, self.told.said)
+        spoken = torch.where(self.measured.said.isnan(), silent, self.measured.said)
         return [StackMember(EXPERT, spoken, shared=False)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
         return number_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
-        return within(weights @ torch.stack([m.oof for m in members]), self.told)
+        return within(weights @ torch.stack([m.oof for m in members]), self.measured)
 
     def errors(self, said: Tensor) -> Tensor:
         return (said - self.y).square()
@@ -471,10 +475,10 @@ class NumberStack:
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
     ) -> SiteModel:
-        common, told, share = self.site.common, self.told, chosen.share
+        common, measured, share = self.site.common, self.measured, chosen.share
         trust, mixed = trust_numbers(
             self.knowledge,
-            told,
+            measured,
             members,
             share,
             chosen.mixed,
@@ -482,20 +486,20 @@ class NumberStack:
             seed=common.seed,
         )
         usual = max(float(self.errors(mixed).mean()) ** 0.5, 1e-12)
-        width = number_width(mixed, told, usual)
-        beside = NumberBeside(
+        width = number_width(mixed, measured, usual)
+        ensemble = NumberEnsemble(
             chosen.members, chosen.weights, share[NETWORK], share.get(EXPERT, 0.0), width
         )
-        verdict = judge_number(mixed, told, width)
+        verdict = judge_number(mixed, measured, width)
         report = verdict.add_to(chosen.report)
         if trust.rows is not None:
             report = _add_line(report, self.errors(mixed))
         report = replace(report, left_out=left_out(self.site))
         known = trust.knowledge(self.knowledge)
-        return SiteModel(beside, known, finished, report, verdict.scores)
+        return SiteModel(ensemble, known, finished, report, verdict.scores)
 
 
-def _add_line(report: Brought, errors: Tensor) -> Brought:
+def _add_line(report: Benefit, errors: Tensor) -> Benefit:
     """The report with a line for λ row by row."""
     line = measure_line(BY_ROW, errors, report.measure)
     return replace(report, lines=(*report.lines, line))

@@ -102,16 +102,16 @@ def best_factor(members: Sequence[StackMember], share: Mapping[str, float], y: T
     return min(_FACTORS, key=cost)
 
 
-def sharpen(member: _M, factor: float) -> _M:
+def apply_temperature(member: _M, factor: float) -> _M:
     """A member whose log-probabilities are so many times as steep.
 
-    Of a bell that is a width less by the root; the one-round model keeps its own doubt, which
+    Of a bell that is a width less by the root; the one-shot model keeps its own doubt, which
     plans are promised by.
     """
     if isinstance(member, OrderMember):
         return replace(member, width=member.width / math.sqrt(factor))
     if isinstance(member, ClassMember):
-        return replace(member, sharpness=member.sharpness * factor)
+        return replace(member, inverse_temperature=member.inverse_temperature * factor)
     return member
 
 
@@ -127,7 +127,7 @@ def judge_classes(
 ) -> Verdict:
     """The ensemble as it will answer, its weights learned from other rows than it is judged on."""
 
-    def mixed(some: Sequence[StackMember], weights: Tensor) -> Tensor:
+    def mix_tempered(some: Sequence[StackMember], weights: Tensor) -> Tensor:
         parts = torch.stack([temper(member, factor).exp() for member in some])
         if trust is None:
             return mix(parts, weights.tolist())
@@ -135,7 +135,7 @@ def judge_classes(
         one = float(weights[~others].sum())
         return mix(parts[others], weights[others].tolist(), prior, fill_trust(trust, one))
 
-    said = cross_mixed(members, weigh, mixed, len(y))
+    said = cross_mixed(members, weigh, mix_tempered, len(y))
     likely = said.gather(1, y.unsqueeze(1)).squeeze(1)
     diagram = reliability(said, y)
     low, high = bins_interval(diagram)

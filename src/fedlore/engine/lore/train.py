@@ -31,7 +31,7 @@ from ..stacked import Stacked
 from ..training import (
     Fitted,
     Training,
-    brought_home,
+    bring_home,
     engine_for,
     fit_inputs,
     inputs_of_all,
@@ -40,7 +40,7 @@ from ..training import (
 from .client import LORE_TASKS, LoreClient
 from .rows import SiteRows
 from .server import Progress, conduct
-from .space import MAIN, Agreement, Menu, ModelMaker, Trial, menu_for
+from .space import MAIN, Agreement, ModelMaker, SearchSpace, Trial, default_space
 from .stacking import SiteModel
 
 
@@ -147,7 +147,7 @@ def train_lore(
     training: Training,
     *,
     model: nn.Module | ModelMaker | None = None,
-    menu: Menu | None = None,
+    search_space: SearchSpace | None = None,
     bins: Bins | None = None,
     ordered: bool | None = None,
     hidden: tuple[int, ...] = (64, 64),
@@ -165,14 +165,14 @@ def train_lore(
     sites = _fit_sites(sites, model, bins)
     if shaped is None:
         shaped = any(s.injected and s.knowledge.shapes is not None for s in sites)
-    common = _common(sites, training, model, menu, bins, ordered, hidden, shaped)
+    common = _common(sites, training, model, search_space, bins, ordered, hidden, shaped)
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     dp = privacy is not None and privacy.dp is not None
     if dp:
-        common.menu.refuse_dp()
+        common.search_space.refuse_dp()
     seats = [SiteRows(site, common) for site in sites]
     plain = [seat.plain for seat in seats]
-    first = common.recipe(common.menu.candidates[0])
+    first = common.recipe(common.search_space.candidates[0])
     around = filter_context(
         first.algorithm,
         sites=len(sites),
@@ -180,7 +180,7 @@ def train_lore(
         weights=first.weights,
         aggregate=first.aggregate,
         sample=sample,
-        sums=first.exact is not None,
+        sums=first.one_shot is not None,
     )
     folder = None if training.ledgers is None else Path(training.ledgers)
     filters = filters_of(privacy, around, Placement(folder=folder, run=f"seed {training.seed}"))
@@ -208,7 +208,7 @@ def train_lore(
         memories, private = process.finished(found.trial), process.models
     recipe = common.recipe(found.candidate)
     like = replace(common, device=None).model(found.candidate)
-    run, at_home = brought_home(found.run, dict(memories), like)
+    run, at_home = bring_home(found.run, dict(memories), like)
     recipe = replace(recipe, model=like)
     spent = privacy_lines(filters, rounds=rounds, sample=sample)
     told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
@@ -222,8 +222,8 @@ def train_lore(
         {s.id: private[s.id].knowledge if s.injected else knowledge_within(s) for s in sites},
         at_home,
         tuple(spent),
-        {name: one.beside for name, one in private.items() if one.beside is not None},
-        {name: one.brought for name, one in private.items() if one.brought is not None},
+        {name: one.ensemble for name, one in private.items() if one.ensemble is not None},
+        {name: one.benefit for name, one in private.items() if one.benefit is not None},
         {name: one.holdings for name, one in private.items()},
     )
     return _score(fitted, sites) if training.evaluate else fitted
@@ -262,7 +262,7 @@ def _common(
     sites: Sequence[Client | NumberClient],
     training: Training,
     model: nn.Module | ModelMaker | None,
-    menu: Menu | None,
+    search_space: SearchSpace | None,
     bins: Bins | None,
     ordered: bool | None,
     hidden: tuple[int, ...],
@@ -282,8 +282,10 @@ def _common(
         if len(said) > 1:
             raise ConfigError("the sites' schemas differ in whether classes are ordered")
         ordered = said == {True}
-    if menu is None:
-        menu = menu_for(features, ordered=ordered and flat, numbers=numbers, shaped=shaped)
+    if search_space is None:
+        search_space = default_space(
+            features, ordered=ordered and flat, numbers=numbers, shaped=shaped
+        )
     maker: ModelMaker | None = None
     if shaped and model is not None:
         made = server(model if isinstance(model, nn.Module) else model(False))
@@ -295,12 +297,13 @@ def _common(
     if isinstance(model, nn.Module):
         given = model
         hears = bool(getattr(given, "hears", False))
-        usable = [c for c in menu.candidates if c.head != "classes" or c.hears == hears]
+        usable = [c for c in search_space.candidates if c.head != "classes" or c.hears == hears]
         if not usable:
             raise ConfigError(
-                f"no candidate of the menu suits a network that {'hears' if hears else 'is deaf'}"
+                "no candidate of the search space suits a network that "
+                f"{'hears' if hears else 'is deaf'}"
             )
-        menu = replace(menu, candidates=tuple(usable))
+        search_space = replace(search_space, candidates=tuple(usable))
         maker = lambda hears: given  # noqa: E731
     elif model is not None:
         maker = model
@@ -310,7 +313,7 @@ def _common(
     return Agreement(
         features,
         bins.k if bins is not None else count_classes([s for s in sites if isinstance(s, Client)]),
-        menu,
+        search_space,
         training.plan,
         training.rounds,
         training.seed,

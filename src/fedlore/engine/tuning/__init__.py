@@ -2,7 +2,7 @@
 
 from ...knowledge.views import Recalibrated
 from .oof import GRID, Cached, hits, least_loss, loss, most_hits, recalibrate_client, trust_slope
-from .trust import Trust, Tuning, choose_trust, trusting, tune, tune_numbers
+from .trust import Trust, Tuning, choose_trust, tune, tune_numbers, with_trust
 
 _FAULT = "recipe"  # the code of errors raised here
 
@@ -19,7 +19,7 @@ __all__ = [
     "most_hits",
     "recalibrate_client",
     "trust_slope",
-    "trusting",
+    "with_trust",
     "tune",
     "tune_numbers",
 ]

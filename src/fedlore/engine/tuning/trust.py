@@ -108,7 +108,7 @@ def tune(
 
     found: dict[str, list[tuple[float, Cached]]] = {}
     for value in tuning.training or (None,):
-        trial = [_trusting(client, value) for client in clients]
+        trial = [_with_training_trust(client, value) for client in clients]
         cached = held_out(trial, counted, folds=tuning.folds, seed=seed)
         for client in trial:
             if client.id in cached and client.data.prior is not None and client.injected:
@@ -152,7 +152,7 @@ def _learn(cached: Cached, rows: RowTrust | None, reliance: float, seed: int) ->
     return learn_rows(rows, x, cost, loss, reliance, heard=heard, seed=seed).formula
 
 
-def trusting(clients: Sequence[Chooser], chosen: Mapping[str, Trust]) -> list[Chooser]:
+def with_trust(clients: Sequence[Chooser], chosen: Mapping[str, Trust]) -> list[Chooser]:
     """The clients with the λ they chose."""
     return [_heeding(c, chosen[c.id]) if c.id in chosen else c for c in clients]
 
@@ -170,7 +170,7 @@ def _heeding(client: Chooser, own: Trust) -> Chooser:
     return cast(Chooser, changed)
 
 
-def _trusting(client: Client, value: float | None) -> Client:
+def _with_training_trust(client: Client, value: float | None) -> Client:
     if value is None:
         return client
     return replace(client, knowledge=replace(client.knowledge, trust=value))

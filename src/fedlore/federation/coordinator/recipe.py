@@ -34,12 +34,12 @@ class Underway(Protocol):
 
 def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
     """Go on after the last step and round of the journal, to the scores of the sites' mixtures."""
-    common, menu = terms.common(), terms.common().menu
+    common, search_space = terms.common(), terms.common().search_space
     began = [time.monotonic()]
 
     def stepped(step: DoneStep) -> None:
         missing = sorted(set(session.keys) - session.settled)
-        if step.name == "settle" and missing:  # not done: resuming asks them again
+        if step.name == "ensemble" and missing:  # not done: resuming asks them again
             session.reports.line(
                 f"{', '.join(missing)} did not settle and has no model of its own yet: fedlore "
                 "train --resume asks again"
@@ -74,7 +74,9 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
     rows = _rows(session, found)
     rows += _scores(remote, found, seed=common.seed)
     rows += [{"round": found.run.round, "trial": n, "loss": x} for n, x in found.losses.items()]
-    rows.append({"round": found.run.round, "recipe": str(menu.candidates[found.trial.candidate])})
+    rows.append(
+        {"round": found.run.round, "recipe": str(search_space.candidates[found.trial.candidate])}
+    )
     return Run(found.run.state, found.run.round, dict(found.run.accepted), rows)
 
 
@@ -123,7 +125,7 @@ def _line(step: DoneStep, terms: Terms) -> str:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
     words = {
-        "gram": "the model of one round is made",
-        "settle": "every site has its own model",
+        "gram": "the one-shot model is made",
+        "ensemble": "every site has its own model",
     }
     return words.get(step.name, f"training {step.name} is done")

@@ -174,12 +174,12 @@ class Session:
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
             initial = {n: p.detach().clone() for n, p in recipe.model.named_parameters()}
-            chosen = terms.menu is not None  # then every trial starts by itself
+            chosen = terms.search_space is not None  # then every trial starts by itself
             self.save(Run({} if chosen else recipe.algorithm.init(initial)), common)
         assert self.entry is not None
         terms, run = self.scaled(), self.entry.run
         remote = self._remote(replace(mail, terms=terms.text()))
-        if terms.menu is not None:
+        if terms.search_space is not None:
             return conduct_session(self, remote, terms)
         a = self.federation
         began = [time.monotonic()]
@@ -203,8 +203,8 @@ class Session:
         )
 
     def _remote(self, mail: Mail) -> Transport:
-        a, menu = self.federation, self.terms.menu
-        common = None if menu is None else self.terms.common()
+        a, search_space = self.federation, self.terms.search_space
+        common = None if search_space is None else self.terms.common()
         usual, gram = self.terms.algorithm.make(), self.terms.gram()
         features, inputs = self.terms.columns, self.terms.inputs
 
@@ -233,7 +233,7 @@ class Session:
             return hiding.flaw(task, reply, wanted)
 
         def watch(notice: Notice) -> None:
-            if (notice.what, notice.kind) == ("reply", "settle"):
+            if (notice.what, notice.kind) == ("reply", "ensemble"):
                 self.settled.add(notice.site)
             self.status.notice(notice)
             self.reports.notice(notice)
@@ -257,7 +257,7 @@ class Session:
     ) -> None:
         about: dict[str, Any] = {"run": self.terms.run, "version": self.terms.version}
         about["agreement"] = _fingerprint(self.federation)
-        if self.terms.menu is not None:  # rounds of several trainings, in one order
+        if self.terms.search_space is not None:  # rounds of several trainings, in one order
             number = 0 if self.entry is None else self.entry.number + 1
             about |= {"trial": trial, "number": number, "steps": len(self.steps)}
         self.journal.save(run, about, common)
@@ -295,8 +295,12 @@ def coordinator_filters(
     """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
     a = federation
     terms = terms_of(a, run="", participants=sites)
-    count = 1 if terms.menu is None else len(terms.menu.candidates)
-    trials = [""] if terms.menu is None else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
+    count = 1 if terms.search_space is None else len(terms.search_space.candidates)
+    trials = (
+        [""]
+        if terms.search_space is None
+        else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
+    )
     found = []
     for recipe in map(terms.recipe, trials):
         around = filter_context(
@@ -307,7 +311,7 @@ def coordinator_filters(
             aggregate=recipe.aggregate,
             sample=a.sample,
             least=a.least(sites),
-            sums=recipe.exact is not None,
+            sums=recipe.one_shot is not None,
         )
         found.append(filters_of(a.privacy, around, Placement("coordinator", folder, run=run)))
     return found[0]

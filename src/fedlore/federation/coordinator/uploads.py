@@ -19,7 +19,7 @@ def flaw(
     *,
     features: int,
     largest: float,
-    terms: int = 0,  # of the model of one round
+    terms: int = 0,  # of the one-shot model
     inputs: Inputs | None = None,
 ) -> str | None:
     """Why a reply cannot be used, or None."""

@@ -107,14 +107,14 @@ def refuse_breach(terms: Terms, task: Task) -> None:
 
 def find_breach(terms: Terms, task: Task) -> str | None:
     """Why a task is outside the terms, or None; filters answer for their own tasks."""
-    menu, kind = terms.menu, task.kind
+    search_space, kind = terms.search_space, task.kind
     if kind not in TASK_KINDS or kind == "moments":
         if task.trial:
             return f"'{kind}' belongs to no trial, '{task.trial[:40]}' was named"
         if kind == "moments" and (task.round or task.sent):
             return "sums of features are asked for once, before the first round"
         return None
-    if menu is None:
+    if search_space is None:
         if task.trial or kind in LORE_TASKS:
             return f"'{kind}' of a trial was asked for, and these terms have no candidates"
         last = terms.rounds if kind == "train" else terms.rounds + 1
@@ -124,8 +124,8 @@ def find_breach(terms: Terms, task: Task) -> str | None:
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
     if kind == "gram":
-        if menu.exact is None or task.trial:
-            return "sums of rows were asked for, and these terms have no model of one round"
+        if search_space.one_shot is None or task.trial:
+            return "sums of rows were asked for, and these terms have no one-shot model"
         return None
     try:
         trial = Trial.read(task.trial)
@@ -138,12 +138,12 @@ def find_breach(terms: Terms, task: Task) -> str | None:
 
 def agreed_trials(terms: Terms) -> set[Trial]:
     """All trainings that the candidates, folds and rounds of the terms allow."""
-    assert terms.menu is not None
-    count, rounds = len(terms.menu.candidates), terms.rounds
+    assert terms.search_space is not None
+    count, rounds = len(terms.search_space.candidates), terms.rounds
     found = {Trial(c, MAIN, rounds) for c in range(count)}
     if not terms.privacy.spends:  # else there are no trials: each would spend the budget again
         for c in range(count):
-            found |= {Trial(c, fold, rounds) for fold in range(terms.menu.folds)}
+            found |= {Trial(c, fold, rounds) for fold in range(terms.search_space.folds)}
             found |= {Trial(c, 0, length) for _, length in rungs(count, rounds)}
     return found
 
@@ -154,7 +154,7 @@ def _find_misplaced(task: Task, trial: Trial) -> str | None:
         "train": 1 <= task.round <= trial.rounds,
         "vote": not main and task.round == trial.rounds,
         "evaluate": main and 1 <= task.round <= trial.rounds + 1,
-        "settle": main and task.round == trial.rounds + 1,
+        "ensemble": main and task.round == trial.rounds + 1,
     }[task.kind]
     return None if fits else f"'{task.kind}' does not belong to round {task.round} of {trial}"
 

@@ -78,6 +78,6 @@ def bundle_of_shared(
 
 def _task(terms: Terms, trial: str) -> Classification | Regression:
     """What the shared weights of a training have learned."""
-    if terms.bins is not None and terms.menu is not None and trial:
+    if terms.bins is not None and terms.search_space is not None and trial:
         return number_task(terms.common().candidate(Trial.read(trial)), terms.bins)
     return terms.task() or Classification()

@@ -36,7 +36,7 @@ class Guard:
                 aggregate=recipe.aggregate,
                 sample=terms.sample,
                 least=terms.least or None,
-                sums=recipe.exact is not None,
+                sums=recipe.one_shot is not None,
             )
             filters = filters_of(terms.privacy, around, kit.place(terms.run))
             self._noising = [f.site(name) for f in filters if not f.hides]

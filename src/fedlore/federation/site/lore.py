@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...algorithms import FlatParams
 from ...core.conformal import Holding
-from ...core.one_shot import Foresight, Home, Posterior
+from ...core.one_shot import Home, OneShotModel, Posterior
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task
@@ -22,7 +22,7 @@ from ...errors import FedloreError
 from ...knowledge.rowtrust import RowTrust
 from ...knowledge.views import Recalibrated
 from ...models.classifier import Personal
-from ...models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from ...models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
 from ...models.own.members import (
     Sight,
     read_own_members,
@@ -38,32 +38,32 @@ from .folder import Kit, Store, agree_schema
 
 PERSONAL = "personal.weights"
 BENEFIT = "benefit.json"  # what taking part brought this site
-_EXACT = "exact"  # the model of one round among the members
+_EXACT = "one_shot"  # the one-shot model among the members
 
 
-def write_settled(
+def write_model(
     kit: Kit, about: Mapping[str, Any], rows: SiteRows, model: SiteModel, network: Params
 ) -> None:
     """What a site chose for itself, readable by its owner alone."""
-    known, beside = model.knowledge, model.beside
+    known, ensemble = model.knowledge, model.ensemble
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
     header["row_trust"] = "" if known.row_trust is None else known.row_trust.formula
     header["holdings"] = [asdict(one) for one in model.holdings]
     payload: Payload = {"model": network}
     if isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
-    if beside is not None:
-        header["mixture"], more = describe_mixture(rows, beside)
+    if ensemble is not None:
+        header["mixture"], more = describe_ensemble(rows, ensemble)
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
-    if model.brought is not None:
-        text = json.dumps({**about_run(about), **model.brought.plain()}, indent=1)
+    if model.benefit is not None:
+        text = json.dumps({**about_run(about), **model.benefit.plain()}, indent=1)
         write_whole(kit.path(BENEFIT), text, private=True)
     else:
         kit.path(BENEFIT).unlink(missing_ok=True)  # of an earlier run
 
 
-def _learned(rows: RowTrust | None, about: Mapping[str, Any]) -> RowTrust | None:
+def _row_trust(rows: RowTrust | None, about: Mapping[str, Any]) -> RowTrust | None:
     """λ row by row as the file says it, with what the site has learned."""
     return None if rows is None else rows.with_formula(about.get("row_trust", ""))
 
@@ -78,22 +78,22 @@ def personal_of(
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe, bins = terms.recipe(about["trial"]), terms.bins
     known = kit.knowledge(bins)
-    rows = _learned(known.row_trust, about)
+    rows = _row_trust(known.row_trust, about)
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if bins is not None:
         candidate = terms.common().candidate(Trial.read(about["trial"]))
-        mixed = mixture_of(about, payload, terms)
+        mixed = ensemble_of(about, payload, terms)
         return number_task(candidate, bins).build(
-            recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=mixed
+            recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=mixed
         )
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
-    beside = mixture_of(about, payload, terms)
-    assert not isinstance(beside, NumberBeside)  # of classes
+    ensemble = ensemble_of(about, payload, terms)
+    assert not isinstance(ensemble, NumberEnsemble)  # of classes
     return Personal(
-        recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
+        recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=ensemble
     )
 
 
@@ -102,7 +102,7 @@ def holdings_of(about: Mapping[str, Any]) -> tuple[Holding, ...]:
     return tuple(Holding(**one) for one in about.get("holdings", ()))
 
 
-def is_settled(kit: Kit, run: str) -> bool:
+def has_model(kit: Kit, run: str) -> bool:
     """Whether this site has its own model of a run."""
     path = kit.path(PERSONAL)
     if not path.exists():
@@ -111,28 +111,29 @@ def is_settled(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def describe_mixture(
-    rows: SiteRows, beside: Beside | NumberBeside
+def describe_ensemble(
+    rows: SiteRows, ensemble: Ensemble | NumberEnsemble
 ) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
-    own = [m for m in beside.members if not isinstance(m, Foreseen | ForeseenNumber)]
+    own = [m for m in ensemble.members if not isinstance(m, OneShotMember | OneShotNumber)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
     values = {
         "members": [
-            _EXACT if isinstance(m, Foreseen | ForeseenNumber) else "own" for m in beside.members
+            _EXACT if isinstance(m, OneShotMember | OneShotNumber) else "own"
+            for m in ensemble.members
         ],
         "own": said,
         "heard": _sight(rows).heard.shape[1],
-        "weights": list(beside.weights),
-        "network": beside.network,
-        "expert": beside.expert,
-        **_last(beside),
+        "weights": list(ensemble.weights),
+        "network": ensemble.network,
+        "expert": ensemble.expert,
+        **_last(ensemble),
     }
     payload: Payload = {"members": tensors}
-    for member in beside.members:
-        if isinstance(member, Foreseen | ForeseenNumber):
-            home = member.foresight.home
-            payload[_EXACT] = member.foresight.found.bundle()
+    for member in ensemble.members:
+        if isinstance(member, OneShotMember | OneShotNumber):
+            home = member.one_shot_model.home
+            payload[_EXACT] = member.one_shot_model.found.bundle()
             payload["home"] = {"middle": home.middle, "level": home.level}
             values["rows"] = home.rows
     return values, payload
@@ -141,20 +142,20 @@ def describe_mixture(
 def _sight(rows: SiteRows) -> Sight:
     """What members of this site hear of its expert."""
     if rows.common.bins is not None:
-        return see_numbers(rows.told)
+        return see_numbers(rows.measured)
     data = rows.plain.data
     return see_order(data, rows.common.classes) if rows.common.ordered else see_classes(data)
 
 
-def _last(beside: Beside | NumberBeside) -> dict[str, Any]:
-    if isinstance(beside, Beside):
-        return {"sharpness": beside.sharpness}
-    return {"width": beside.width}
+def _last(ensemble: Ensemble | NumberEnsemble) -> dict[str, Any]:
+    if isinstance(ensemble, Ensemble):
+        return {"inverse_temperature": ensemble.inverse_temperature}
+    return {"width": ensemble.width}
 
 
-def mixture_of(
+def ensemble_of(
     about: Mapping[str, Any], payload: Payload, terms: Terms
-) -> Beside | NumberBeside | None:
+) -> Ensemble | NumberEnsemble | None:
     """The mixture of a site as it was written; None where its network stands alone."""
     values = about["mixture"]
     if values is None:
@@ -167,20 +168,22 @@ def mixture_of(
         if said != _EXACT:
             members.append(next(own))
             continue
-        if terms.menu is None or terms.menu.exact is None:
-            raise FedloreError("a model of one round that the terms know nothing of")
+        if terms.search_space is None or terms.search_space.one_shot is None:
+            raise FedloreError("a one-shot model that the terms know nothing of")
         home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
-        found = Foresight(terms.menu.exact, Posterior.of(payload[_EXACT]), home, classes)
-        kind = Foreseen if terms.target is None else ForeseenNumber
+        found = OneShotModel(
+            terms.search_space.one_shot, Posterior.of(payload[_EXACT]), home, classes
+        )
+        kind = OneShotMember if terms.target is None else OneShotNumber
         members.append(kind(found, terms.scaler()))
     weights = tuple(values["weights"])
     shares = (values["network"], values["expert"])
     if terms.target is not None:
-        return NumberBeside(tuple(members), weights, *shares, values["width"])
-    return Beside(tuple(members), weights, *shares, values["sharpness"])
+        return NumberEnsemble(tuple(members), weights, *shares, values["width"])
+    return Ensemble(tuple(members), weights, *shares, values["inverse_temperature"])
 
 
-_Bench = tuple[Site, Recipe, FlatParams]
+_Setup = tuple[Site, Recipe, FlatParams]
 
 
 class FolderShelf:
@@ -202,16 +205,16 @@ class FolderShelf:
         return self.store(trial).kept()
 
     def fitted(self, key: str) -> bool:
-        settled = is_settled(self._kit, self._terms.run)
+        settled = has_model(self._kit, self._terms.run)
         return settled and read_state(self._kit.path(PERSONAL))[0]["key"] == key
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
         about = {"run": self._terms.run, "round": trial.rounds, "terms": self._text}
         about |= {"trial": str(trial), "key": key}
-        write_settled(self._kit, about, self._rows, model, network)
+        write_model(self._kit, about, self._rows, model, network)
 
 
-class ChoosingSite:
+class LoreSite:
     """A site's rows under terms with candidates; the training that runs is kept ready."""
 
     def __init__(self, kit: Kit, terms: Terms, text: str, client: Client | NumberClient) -> None:
@@ -222,18 +225,18 @@ class ChoosingSite:
         self._rows = SiteRows(client, self._common)
         self._shelf = FolderShelf(kit, terms, text, self._rows)
         self._client = LoreClient(self._rows, self._shelf)
-        self._bench: tuple[str, _Bench] | None = None
+        self._setup: tuple[str, _Setup] | None = None
 
-    def bench(self, trial: str) -> _Bench:
+    def setup(self, trial: str) -> _Setup:
         """What trains and scores in one of the trainings; without a name, in the first."""
-        if self._bench is None or self._bench[0] != trial:
+        if self._setup is None or self._setup[0] != trial:
             named = Trial.read(trial) if trial else Trial(0, -1, self._common.rounds)
             candidate = self._common.candidate(named)
             recipe = self._common.recipe(candidate)
             client, _ = self._rows.part(candidate, named.fold)
             site = ready(client, recipe.model, recipe.scaler)
-            self._bench = (trial, (site, recipe, FlatParams(recipe.model)))
-        return self._bench[1]
+            self._setup = (trial, (site, recipe, FlatParams(recipe.model)))
+        return self._setup[1]
 
     def takes(self, task: Task) -> bool:
         """Whether a task is about the choice, and not one that every engine answers."""
@@ -255,7 +258,7 @@ class ChoosingSite:
     def _scores(self) -> dict[str, float]:
         """Of the site's own ensemble on its test rows; nothing before there is one."""
         member = self._rows.member
-        if member.test is None or not is_settled(self._kit, self._terms.run):
+        if member.test is None or not has_model(self._kit, self._terms.run):
             return {}
         about, payload = read_state(self._kit.path(PERSONAL))
         with torch.no_grad():

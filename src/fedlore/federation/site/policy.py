@@ -12,7 +12,7 @@ from ..remote import Refusal
 from ..terms import Terms, describe_difference, fedlore_version
 
 _OWN: dict[str, Collection[str]] = {"model": MODELS, "algorithm": ALGORITHMS}
-_FOLDS, _CANDIDATES = 50, 500  # of a menu; each is work, and a name to keep
+_FOLDS, _CANDIDATES = 50, 500  # of a search space; each is work, and a name to keep
 _BESIDE = 2  # columns that a network may hear besides features and classes
 
 
@@ -71,13 +71,16 @@ class Policy:
 
     def _sizes(self, terms: Terms) -> Iterator[tuple[bool, str]]:
         """What can be told of the size of the work before any of it is done."""
-        menu = terms.menu
-        candidates = () if menu is None else menu.candidates
-        if menu is not None:
-            yield menu.folds > _FOLDS, f"policy: at most {_FOLDS} folds, asked for {menu.folds}"
+        search_space = terms.search_space
+        candidates = () if search_space is None else search_space.candidates
+        if search_space is not None:
+            yield (
+                search_space.folds > _FOLDS,
+                f"policy: at most {_FOLDS} folds, asked for {search_space.folds}",
+            )
             count = len(candidates)
             yield count > _CANDIDATES, f"policy: at most {_CANDIDATES} candidates, got {count}"
-            longest = max(menu.finishes)
+            longest = max(search_space.finishes)
             reason = f"policy: at most {self.max_steps} local steps, asked for {longest}"
             yield longest > self.max_steps, reason
         most = f"policy: at most {self.max_parameters} parameters"
@@ -85,8 +88,11 @@ class Policy:
         for widths in [*hidden, *(one.hidden for one in candidates if one.hidden is not None)]:
             count = _parameters(terms, widths)
             yield count > self.max_parameters, f"{most}, the model has {count}"
-        if menu is not None and menu.exact is not None:
-            columns, basis = menu.exact.columns(terms.features), menu.exact.basis
+        if search_space is not None and search_space.one_shot is not None:
+            columns, basis = (
+                search_space.one_shot.columns(terms.features),
+                search_space.one_shot.basis,
+            )
             each = {"linear": 1, "squares": 2, "quadratic": (columns + 3) / 2}[basis.terms]
             count = int(columns * each + basis.random) ** 2
             yield count > self.max_parameters, f"{most}, the sums of one round have up to {count}"
@@ -155,5 +161,5 @@ def _parameters(terms: Terms, hidden: tuple[int, ...]) -> int:
     """How many parameters a perceptron has at most."""
     classes = len(terms.schema.classes)
     widths = [len(terms.schema.features) + classes + _BESIDE, *hidden, classes]
-    beside = widths[0] * classes  # a linear part beside the hidden layers
-    return beside + sum((before + 1) * after for before, after in pairwise(widths))
+    ensemble = widths[0] * classes  # a linear part beside the hidden layers
+    return ensemble + sum((before + 1) * after for before, after in pairwise(widths))

@@ -30,7 +30,7 @@ from .audit import AuditLog, HeldReceipts, Questions, describe_payload
 from .consent import refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
-from .lore import ChoosingSite
+from .lore import LoreSite
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time
@@ -40,10 +40,10 @@ class _Plain:
     """A site's rows made ready for the one recipe of its terms."""
 
     def __init__(self, client: Client, recipe: Recipe) -> None:
-        self._bench = (ready(client, recipe.model, recipe.scaler), recipe, FlatParams(recipe.model))
+        self._setup = (ready(client, recipe.model, recipe.scaler), recipe, FlatParams(recipe.model))
 
-    def bench(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
-        return self._bench
+    def setup(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
+        return self._setup
 
 
 class Worker:
@@ -56,7 +56,7 @@ class Worker:
         self._asked = AuditLog(kit.state / "asked")
         self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
         self._vain = 0  # refusals since the last answer
-        self._ready: tuple[str, _Plain | ChoosingSite, Guard, Questions] | None = None
+        self._ready: tuple[str, _Plain | LoreSite, Guard, Questions] | None = None
 
     def __call__(self, asked: Task, text: str) -> Reply:
         task = asked.question() if asked.kind in TASK_KINDS else asked
@@ -144,9 +144,9 @@ class Worker:
         own = guard.answer(task)
         if own is not None:
             return own
-        if isinstance(part, ChoosingSite) and part.takes(task):
+        if isinstance(part, LoreSite) and part.takes(task):
             return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
-        site, recipe, buffer = part.bench(task.trial)
+        site, recipe, buffer = part.setup(task.trial)
         policy.refuse_work(recipe.plan, len(site.lesson), buffer.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
         accepted = task.accepted.get(name, 0)
@@ -159,7 +159,7 @@ class Worker:
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
         if task.kind in ("train", "finish"):
             store.commit(task, accepted, memory, reply)
-        if isinstance(part, ChoosingSite):
+        if isinstance(part, LoreSite):
             if task.kind == "train":
                 part.over(task, memory)
         elif task.kind == "evaluate":
@@ -183,9 +183,7 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
-    def _prepared(
-        self, terms: Terms, text: str
-    ) -> tuple["_Plain | ChoosingSite", Guard, Questions]:
+    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | LoreSite", Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             try:
@@ -198,9 +196,9 @@ class Worker:
                 ) from error
             try:
                 client = self._kit.client(terms.schema, terms.bins)
-                part: _Plain | ChoosingSite
-                if terms.menu is not None:
-                    part = ChoosingSite(self._kit, terms, text, client)
+                part: _Plain | LoreSite
+                if terms.search_space is not None:
+                    part = LoreSite(self._kit, terms, text, client)
                 else:
                     task = terms.task() or Classification()
                     part = _Plain(task.enter(client), recipe)

@@ -14,9 +14,9 @@ from .baseline import (
 from .members import (
     MOST_BYTES,
     ClassMember,
-    ClassVoice,
+    ClassPredictor,
     NumberMember,
-    NumberVoice,
+    NumberPredictor,
     OrderMember,
     OwnMember,
     read_own_members,
@@ -28,13 +28,13 @@ _FAULT = "local-baseline"  # the code of errors raised here
 
 __all__ = [
     "ClassMember",
-    "ClassVoice",
+    "ClassPredictor",
     "FOLDS",
     "MOST_BYTES",
     "Mixture",
     "NumberMember",
     "NumberMixture",
-    "NumberVoice",
+    "NumberPredictor",
     "OrderMember",
     "Own",
     "OwnMember",

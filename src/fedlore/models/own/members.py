@@ -104,7 +104,7 @@ Body = Linear | Trees  # (n, i) -> (n, o) float64
 SMOOTH = 0.02  # of each row of a forest's votes is spread over all classes
 
 
-class ClassVoice(Protocol):
+class ClassPredictor(Protocol):
     """A member of a mixture over classes."""
 
     def log_probs(self, known: Examples) -> Tensor:
@@ -112,7 +112,7 @@ class ClassVoice(Protocol):
         ...
 
 
-class NumberVoice(Protocol):
+class NumberPredictor(Protocol):
     """A member of a mixture over numbers."""
 
     def number(self, known: Measured) -> Tensor:
@@ -158,12 +158,13 @@ class ClassMember:
     body: Body
     hears: bool
     votes: bool  # the body gives shares of votes, not logits
-    sharpness: float  # what logits are multiplied by: calibrated on rows it has not seen
+    inverse_temperature: float  # what logits are multiplied by: calibrated on rows it has not seen
 
     def log_probs(self, known: Examples) -> Tensor:
         outputs = self.body(see_classes(known).inputs(hears=self.hears))
         return mask_logits(
-            self.sharpness * (smooth_votes(outputs) if self.votes else outputs), known.allowed
+            self.inverse_temperature * (smooth_votes(outputs) if self.votes else outputs),
+            known.allowed,
         )
 
 

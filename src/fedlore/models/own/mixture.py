@@ -13,7 +13,7 @@ from ...core.examples import Examples
 from ...core.inject import fill_trust
 from ...core.metrics import decide
 from ...errors import FedloreError
-from .members import ClassVoice, NumberVoice, within
+from .members import ClassPredictor, NumberPredictor, within
 
 _NEAR = 1e-9  # by which weights may miss a sum of 1
 
@@ -25,7 +25,7 @@ class Mixture:
     Where the expert is silent, or no member has a weight, those who speak share his part.
     """
 
-    members: tuple[ClassVoice, ...]
+    members: tuple[ClassPredictor, ...]
     weights: tuple[float, ...]  # w, one for each member
     expert: float = 0.0  # w of the expert's own class, λ in the paper, where a row has none itself
 
@@ -51,7 +51,7 @@ class Mixture:
 class NumberMixture:
     """Members that name a number, and the expert himself."""
 
-    members: tuple[NumberVoice, ...]
+    members: tuple[NumberPredictor, ...]
     weights: tuple[float, ...]
     expert: float = 0.0
     width: float = 0.0  # σ of what the mixture misses on rows it has not seen

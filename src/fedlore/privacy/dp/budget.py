@@ -212,7 +212,7 @@ class Dp:
     delta: float  # the chance that epsilon does not hold
     level: Level = "site"  # what is hidden: a site's part, or one row's
     clip: float = 1.0  # largest norm of an upload, or of one record's gradient
-    sums: float = 1000.0  # and of a site's sums of rows, for the model of one round
+    sums: float = 1000.0  # and of a site's sums of rows, for the one-shot model
     noise: float | None = None  # σ, the multiplier of `clip`; None: what the budget asks for
     where: _Where = "distributed"  # site level: noise in shares at the sites, or at the server
     scores: bool = True  # sites report scores on their test rows, which the budget does not cover

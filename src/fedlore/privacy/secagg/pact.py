@@ -144,8 +144,8 @@ def read_pact(task: Task) -> Pact:
 
 def add_directory(task: Task, pact: Pact, keys: Mapping[str, bytes]) -> Task:
     """A task to be summed, with the pact and the keys of all."""
-    beside = {PACT: {"pact": pack_message(pact.text())}, KEYS: packed_all(keys)}
-    return replace(task, sent=task.sent | beside)
+    ensemble = {PACT: {"pact": pack_message(pact.text())}, KEYS: packed_all(keys)}
+    return replace(task, sent=task.sent | ensemble)
 
 
 def pack_message(data: bytes) -> Tensor:
