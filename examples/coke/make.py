@@ -20,7 +20,7 @@ from fedlore.core.examples import Examples
 from fedlore.kernel.schema import Schema
 from fedlore.knowledge import Card, Knowledge
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from fedlore_coke.experts import BOUND, COKE, EDGES, kobe
 from fedlore_coke.plants import coking_plants
 
@@ -58,7 +58,7 @@ def bands(schema: Schema, x: torch.Tensor, parts: dict[str, int]) -> list[dict[s
 
 def rules(text: str, schema: Schema, x: torch.Tensor, parts: dict[str, int]):
     """Header and rows of a range table and of a prediction table."""
-    formula, grading = Formula.parse(text, schema), Grading(EDGES)
+    formula, grading = Formula.parse(text, schema), GradeEdges(EDGES)
     predictions, ranges = [], []
     for band in bands(schema, x, parts):
         held = x.new_ones(len(x), dtype=torch.bool)

@@ -23,7 +23,7 @@ from fedlore.knowledge import (
     Formula,
     FormulaRange,
     GradedFormula,
-    Grading,
+    GradeEdges,
     Knowledge,
     Schema,
     SoftFormula,
@@ -141,7 +141,7 @@ def _rules(formula: Formula, schema: Schema, x: Tensor) -> tuple[_Sheet, _Sheet]
             continue  # never charged: no experience, so no rule
         values = formula(x[held].double())
         ends = torch.stack([values.min() - BOUND, values.median(), values.max() + BOUND])
-        first, middle, last = (schema.classes[i] for i in Grading(EDGES)(ends).tolist())
+        first, middle, last = (schema.classes[i] for i in GradeEdges(EDGES)(ends).tolist())
         cells = [_condition(a, b) for a, b in band]
         predictions.append([*cells, middle])
         ranges.append([*cells, f"{first}..{last}"])

@@ -15,9 +15,9 @@ from fedlore.bundle.networks import describe_network
 from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.knowledge.estimators import from_sklearn
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
-from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.models.regressor import PersonalRegressor
 

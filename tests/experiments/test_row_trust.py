@@ -129,7 +129,7 @@ def test_tune_writes_what_it_learned_and_keeps_the_rest(tmp_path):
     assert done.exit_code == 0, done.output
     written = tmp_path / "sites" / "s0" / "knowledge.toml"
     known = Knowledge.read(written)
-    assert known.row_trust.stated[0][0] == 0.9 and known.reliance is not None
+    assert known.row_trust.stated_regions[0][0] == 0.9 and known.reliance is not None
     assert "# elsewhere" not in written.read_text()
     # with rows that say enough there is a formula; here the sentence must stand either way
     write_trust(written, Trust(0.25, 0.5, 0.9, 40, formula="where(mine == 'own', 0.8, 0.1)"))

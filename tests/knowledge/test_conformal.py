@@ -202,7 +202,7 @@ def test_the_door():
 def test_sets_are_those_of_mapie():
     mapie = pytest.importorskip("mapie.classification", reason="MAPIE is not installed")
     linear = pytest.importorskip("sklearn.linear_model")
-    from fedlore.knowledge.learned import from_sklearn
+    from fedlore.knowledge.estimators import from_sklearn
 
     generator = torch.Generator().manual_seed(3)
     y = torch.randint(0, 4, (900,), generator=generator)

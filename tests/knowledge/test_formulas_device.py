@@ -6,8 +6,8 @@ import torch
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
+from fedlore.knowledge.estimators import from_torch
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
-from fedlore.knowledge.learned import from_torch
 
 DEVICES = ["cuda"] if torch.cuda.is_available() else []
 needs_device = pytest.mark.skipif(not DEVICES, reason="no accelerator here")

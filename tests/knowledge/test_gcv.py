@@ -16,7 +16,7 @@ from fedlore import Client, Examples, Knowledge, Plan, fit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, GradeEdges
 
 DATA = Path(os.environ.get("FEDLORE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILE = DATA / "coal_gcv_4540.csv.gz"
@@ -61,14 +61,14 @@ def test_dulong_is_nearly_right_on_real_coals():
     x, gcv = coals()
     error = Formula.parse(DULONG, SCHEMA)(x) - gcv
     assert 0.05 < float(error.mean()) < 0.25 and float(error.std()) < 0.45
-    audit = expert().audit(Examples(x, Grading(EDGES)(gcv)))
+    audit = expert().audit(Examples(x, GradeEdges(EDGES)(gcv)))
     assert audit.hits > 0.8 and audit.width < 2.5
     assert audit.outside / audit.rows < 0.03  # an honest band misses now and then
 
 
 def test_with_the_formula_a_federation_by_rank_is_better_and_never_leaves_the_band():
     x, gcv = coals()
-    y = Grading(EDGES)(gcv)
+    y = GradeEdges(EDGES)(gcv)
     rank = x[:, FEATURES.index("fixed_carbon")].argsort()
     clients = []
     for i, part in enumerate(rank.chunk(4)):

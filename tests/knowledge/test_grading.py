@@ -11,7 +11,7 @@ from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, GradeEdges
 from fedlore.knowledge.protocols import kind_of
 
 GRADES = ("III", "II", "I")
@@ -25,12 +25,12 @@ def formula(text):
 
 def test_a_number_on_an_edge_belongs_to_the_class_above():
     values = torch.tensor([54.9, 55.0, 59.9, 60.0, 99.0, -1e30])
-    assert Grading(EDGES)(values).tolist() == [0, 1, 1, 2, 2, 0]
+    assert GradeEdges(EDGES)(values).tolist() == [0, 1, 1, 2, 2, 0]
 
 
 def test_an_edge_means_the_number_in_the_column():
     # neither 0.7 nor 12.1 is exact in single precision
-    assert Grading((0.7, 12.1))(torch.tensor([0.7, 12.1])).tolist() == [1, 2]
+    assert GradeEdges((0.7, 12.1))(torch.tensor([0.7, 12.1])).tolist() == [1, 2]
 
 
 @given(
@@ -38,12 +38,12 @@ def test_an_edge_means_the_number_in_the_column():
     st.lists(st.integers(-60, 60), min_size=1, max_size=20),
 )
 def test_classes_are_counted_edges(edges, values):
-    found = Grading(tuple(edges))(torch.tensor(values, dtype=torch.float32))
+    found = GradeEdges(tuple(edges))(torch.tensor(values, dtype=torch.float32))
     assert found.tolist() == [sum(edge <= value for edge in edges) for value in values]
 
 
 def test_every_class_has_its_interval():
-    grading = Grading(EDGES)
+    grading = GradeEdges(EDGES)
     assert [grading.interval(grade) for grade in range(3)] == [
         (-math.inf, 55),
         (55, 60),
@@ -56,7 +56,7 @@ def test_every_class_has_its_interval():
 )
 def test_edges_must_increase(edges):
     with pytest.raises(KnowledgeError, match="edges"):
-        Grading(edges)
+        GradeEdges(edges)
 
 
 def test_a_graded_formula_is_one_hot_and_abstains_where_undefined():

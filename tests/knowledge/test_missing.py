@@ -45,42 +45,6 @@ def names(allowed):
     return ["".join("ACG"[i] for i in row.nonzero().flatten().tolist()) for row in allowed]
 
 
-def test_a_rule_on_a_missing_value_does_not_limit():
-    known = table(
-        {"flipper": "< 205", "then": "Adelie, Chinstrap"}, {"mass": "> 5000", "then": "Gentoo"}
-    )
-    assert names(known(rows([190.0, 4000.0], [NAN, 4000.0], [NAN, 5500.0]))) == ["AC", "ACG", "G"]
-
-
-def test_skipping_a_rule_must_not_let_a_narrower_one_speak():
-    wide = {"flipper": "< 205", "then": "Adelie, Chinstrap"}
-    narrow = {"mass": "> 3000", "then": "Gentoo"}
-    known = table(wide, narrow, policy="union")
-    assert names(known(rows([220.0, 4000.0], [190.0, 4000.0]))) == ["G", "ACG"]
-    # the wide rule may fire: its classes stay possible
-    assert names(known(rows([NAN, 4000.0]))) == ["ACG"]
-    # and where nothing surely fires, nothing is excluded
-    assert names(table(wide, policy="union")(rows([NAN, 4000.0]))) == ["ACG"]
-
-
-@pytest.mark.parametrize("policy", ["first", "unique", "priority"])
-def test_a_prediction_on_a_missing_value_abstains(policy):
-    rule = {"flipper": "> 210", "then": "Gentoo"}
-    other = {"flipper": "<= 210", "then": "Adelie"}
-    if policy == "priority":
-        rule, other = rule | {"priority": 1}, other | {"priority": 2}
-    known = table(rule, other, kind="predict", policy=policy)
-    assert known(rows([220.0, 1.0], [NAN, 1.0])).tolist() == [[0, 0, 1], [0, 0, 0]]
-
-
-def test_a_sure_rule_before_the_unknown_one_still_speaks():
-    sure, open_ = {"mass": "> 3000", "then": "Adelie"}, {"flipper": "> 210", "then": "Gentoo"}
-    first = table(sure, open_, kind="predict")
-    assert first(rows([NAN, 4000.0])).tolist() == [[1, 0, 0]]
-    last = table(open_, sure, kind="predict")
-    assert last(rows([NAN, 4000.0])).tolist() == [[0, 0, 0]]
-
-
 def test_an_unknown_expert_is_not_passed_over():
     unsure = table({"flipper": "> 210", "then": "Gentoo"}, kind="predict")
     always = table({"then": "Adelie"}, kind="predict")

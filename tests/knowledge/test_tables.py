@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import Levels
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
-from fedlore.knowledge import Knowledge
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
 
@@ -248,30 +246,6 @@ def test_other_dtypes_compare_as_their_own_numbers(dtype, cut):
     assert torch.equal(table(x)[:, 1] > 0, (x > threshold)[:, 0])
 
 
-def test_a_decimal_threshold_equals_the_same_decimal_in_float32_data():
-    schema = Schema((Feature("a"),), ("no", "yes"))
-    table = table_of([{"a": "<= 0.1", "then": "yes"}], schema, kind="predict")
-    assert table(torch.tensor([[0.1]])).tolist() == [[0, 1]]
-    assert table(torch.tensor([[0.1]], dtype=torch.float64)).tolist() == [[0, 1]]
-
-
-def test_a_condition_on_a_missing_value_is_unknown_and_a_free_cell_is_met():
-    rows = [{"ash": "in <= 0, > 0", "then": "I"}, {"coal": "-", "then": "II"}]
-    table = table_of(rows, SCHEMA, kind="predict")
-    x = torch.tensor([[math.nan, math.nan, math.nan], [1.0, math.nan, 0.0]])
-    assert table.hits(x).tolist() == [[False, True], [True, True]]
-    assert table.undecided(x).tolist() == [[True, False], [False, False]]
-    assert table(x).tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]  # the first may speak, or the second
-
-
-def test_predictions_abstain_and_ranges_allow_all_where_no_rule_hits():
-    x = torch.zeros(1, 3)
-    rows = [{"ash": "> 1", "then": "I"}]
-    assert table_of(rows, SCHEMA, kind="predict")(x).tolist() == [[0, 0, 0, 0]]
-    for policy in ("intersect", "union"):
-        assert table_of(rows, SCHEMA, kind="range", policy=policy)(x).all()
-
-
 def test_unique_names_both_rules_and_lets_them_agree():
     rows = [{"ash": "> 1", "then": "I", "rule": "hot"}, {"ash": "> 2", "then": "I"}]
     x = torch.tensor([[1.5, 0, 0], [3, 0, 0]])
@@ -287,27 +261,6 @@ def test_an_empty_intersection_names_the_rules():
     table = table_of(rows, SCHEMA, kind="range", name="r.csv")
     with pytest.raises(KnowledgeError, match="r.csv: data row 0: row 1, row 2 and row 3 hit and"):
         table(torch.tensor([[10.0, 0, 0]]))
-
-
-def test_the_smallest_priority_speaks_first_and_ties_go_by_row():
-    rows = [
-        {"ash": "> 1", "then": "I", "priority": 2},
-        {"ash": "> 1", "then": "II", "priority": 1},
-        {"ash": "> 1", "then": "III", "priority": 1},
-    ]
-    table = table_of(rows, SCHEMA, kind="predict")
-    assert table.policy == "priority"
-    x = torch.tensor([[2.0, 0, 0]])
-    assert table(x).tolist() == [[0, 1, 0, 0]]
-    assert table.hits(x).all()
-
-
-def test_a_table_is_a_knowledge_model():
-    predict = table_of([{"ash": "> 1", "then": "II"}], SCHEMA, kind="predict")
-    allowed = table_of([{"ash": "> 5", "then": "I"}], SCHEMA, kind="range")
-    known = Knowledge(predict, allowed).annotate(Examples(torch.tensor([[2.0, 0, 0], [6.0, 0, 0]])))
-    assert known.prior is not None and known.prior.tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
-    assert known.allowed is not None and known.allowed.sum(1).tolist() == [4, 1]
 
 
 def test_no_rows_give_no_rows():

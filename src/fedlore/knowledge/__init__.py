@@ -6,9 +6,9 @@ from .audit import Audit, count
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .conformal import ConformalInterval, ConformalRange, quantile
 from .content import dump
-from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from .estimators import from_sklearn, from_torch
+from .formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from .intervals import Band, Between
-from .learned import from_sklearn, from_torch
 from .lookup import Lookup, Written
 from .models import Knowledge
 from .protocols import Card, PredictionModel, RangeKind, RangeModel
@@ -35,7 +35,7 @@ __all__ = [
     "Formula",
     "FormulaRange",
     "GradedFormula",
-    "Grading",
+    "GradeEdges",
     "Knowledge",
     "Lookup",
     "Mask",

@@ -252,7 +252,7 @@ Crossed = Literal["error", "all"]
 
 
 @dataclass(frozen=True)
-class Grading:
+class GradeEdges:
     """k - 1 increasing edges make k classes; a number on an edge belongs to the class above it."""
 
     edges: tuple[float, ...]
@@ -296,13 +296,13 @@ class GradedFormula:
     edges: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
         _check_classes(self.formula, self.edges)
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k), one-hot."""
         value = _values(self.formula, x)
-        grading = Grading(self.edges)
+        grading = GradeEdges(self.edges)
         k = grading.classes
         rows = torch.eye(k + 1, k, dtype=value.dtype, device=x.device)  # the last one abstains
         return rows.index_select(0, grading(value).masked_fill_(~value.isfinite(), k))
@@ -324,7 +324,7 @@ class SoftFormula:
     spread: float  # standard deviation of the error
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
         _check_classes(self.formula, self.edges)
         if not 0 < self.spread < math.inf:
             raise KnowledgeError(f"spread must be positive, got {self.spread:g}")
@@ -361,7 +361,7 @@ class FormulaRange:
     crossed: Crossed = "error"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
         if self.lower is None and self.upper is None:
             raise KnowledgeError("a range needs a lower or an upper formula")
         for side in (self.lower, self.upper):
@@ -383,7 +383,7 @@ class FormulaRange:
                 )
             low, high = torch.minimum(low, high), torch.maximum(low, high)
             low, high = low.masked_fill(far, -torch.inf), high.masked_fill(far, torch.inf)
-        grading = Grading(self.edges)
+        grading = GradeEdges(self.edges)
         every = torch.ones(grading.classes, grading.classes, dtype=torch.bool, device=x.device)
         # rows looked up are several times faster than grades compared
         rows = every.triu().index_select(0, grading(low))

@@ -80,17 +80,17 @@ class RowTrust:
         """
         x = x.flatten(1)
         found = torch.full((len(x),), torch.nan, dtype=torch.float64, device=x.device)
-        if self.learned is not None:
-            found = self.learned(x).double().clamp(0.0, 1.0)
+        if self.learned_formula is not None:
+            found = self.learned_formula(x).double().clamp(0.0, 1.0)
         said, unknown = torch.full_like(found, torch.nan), torch.zeros_like(found).bool()
-        for trust, region in self.stated:
+        for trust, region in self.stated_regions:
             inside = region.formula(x)
             said = torch.where(inside > 0, trust, said)
             unknown |= inside.isnan()
         return torch.where(said.isnan() & ~unknown, found, said)
 
     @cached_property
-    def stated(self) -> tuple[tuple[float, RowRegion], ...]:
+    def stated_regions(self) -> tuple[tuple[float, RowRegion], ...]:
         """The regions whose λ the owner says."""
         return tuple(
             (r.trust, RowRegion(r.where, self.schema)) for r in self.regions if r.trust is not None
@@ -102,7 +102,11 @@ class RowTrust:
         width = len(self.schema.features)
         found = {column for region in self.regions for column in self._place(region).columns}
         found |= {self.schema.column(name) for name in self.features}
-        return tuple(sorted(found | set(self.learned.looks_at(width) if self.learned else ())))
+        return tuple(
+            sorted(
+                found | set(self.learned_formula.looks_at(width) if self.learned_formula else ())
+            )
+        )
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -115,7 +119,7 @@ class RowTrust:
     @property
     def speaks(self) -> bool:
         """Whether any row has a λ of its own by now."""
-        return bool(self.stated or self.formula)
+        return bool(self.stated_regions or self.formula)
 
     def with_formula(self, text: str) -> RowTrust:
         """The same with what was learned; with nothing, λ is one number there."""
@@ -140,7 +144,7 @@ class RowTrust:
             None if value != value else Reason("trust-learned", {"trust": trust})
             for value, trust in zip(found.tolist(), trusts, strict=True)
         ]
-        for _, region in self.stated:
+        for _, region in self.stated_regions:
             for row in region.holds(x).nonzero().flatten().tolist():
                 args = {"trust": trusts[row], "where": region.where}
                 why[row] = Reason("trust-stated", args)
@@ -153,7 +157,7 @@ class RowTrust:
 
     def __str__(self) -> str:
         """All of it on one line."""
-        said = [f"{trust:g} where {region.where}" for trust, region in self.stated]
+        said = [f"{trust:g} where {region.where}" for trust, region in self.stated_regions]
         if self.formula:
             said.append(f"{'elsewhere ' if said else ''}{self.formula} (learned)")
         elif self.terms:
@@ -172,7 +176,7 @@ class RowTrust:
         )
 
     @cached_property
-    def learned(self) -> Formula | None:
+    def learned_formula(self) -> Formula | None:
         """What the site has learned of λ."""
         return Formula.parse(self.formula, self.schema, words=True) if self.formula else None
 

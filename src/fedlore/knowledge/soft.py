@@ -52,7 +52,7 @@ class SoftFormulas:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
         allowed = find_allowed(self.within, x, len(self.model.edges) + 1)
-        lean, heard = self.lean(x, allowed)
+        lean, heard = self.log_odds(x, allowed)
         return share_weight(lean, heard & ~find_unsure(self, x), allowed).to(_dtype(x))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ class SoftFormulas:
         """Rows in which a value is missing that the formulas look at, (n,) bool."""
         return find_lacking(self.model, x)
 
-    def lean(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    def log_odds(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What this adds to the log weight of each class, (n, k), and where it is heard, (n,)."""
         graded = isinstance(self.model, GradedFormula)
         named = hear(self.model, x) > 0 if graded else allow(self.model, x).bool()
@@ -93,7 +93,7 @@ class Softened:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): distributions, or zero rows where nobody says anything."""
         allowed = find_allowed(self.within, x, count_soft(self.ranges[0]))
-        parts = [model.lean(x, allowed) for model in self.ranges]
+        parts = [model.log_odds(x, allowed) for model in self.ranges]
         lean, heard = parts[0]
         for more, also in parts[1:]:
             lean, heard = lean + more, heard | also

@@ -22,7 +22,7 @@ from fedlore.core.nets import mlp
 from fedlore.data import iid
 from fedlore.engine import Client
 from fedlore.experiments import Drawing, MeanInterval, compare
-from fedlore.knowledge import GradedFormula, Grading, Knowledge, RangeKind, count, quantile
+from fedlore.knowledge import GradedFormula, GradeEdges, Knowledge, RangeKind, count, quantile
 from fedlore_coke.measured import ALWAYS, SOMETIMES, MeasuredCokes, real_cokes
 
 OnDone = Callable[[str], None]
@@ -72,7 +72,7 @@ class CsrBand:
     edges: tuple[float, ...]
 
     def __call__(self, x: Tensor, /) -> Tensor:
-        centre, grading = self.rank(x), Grading(self.edges)
+        centre, grading = self.rank(x), GradeEdges(self.edges)
         low, high = grading(centre - self.half), grading(centre + self.half)
         grades = torch.arange(grading.classes)
         return (grades >= low.unsqueeze(1)) & (grades <= high.unsqueeze(1))
@@ -94,7 +94,7 @@ def refit_equation(x: Tensor, csr: Tensor) -> tuple[Rank, Tensor]:
 
 def site(name: str, rows: MeasuredCokes, out: Tensor, case: RealCase) -> Client:
     """One source with the rows `out` kept for the test; its expert knows only the others."""
-    grading = Grading(case.edges)
+    grading = GradeEdges(case.edges)
     tested = torch.zeros(len(rows.csr), dtype=torch.bool)
     tested[out] = True
     rank, apart = refit_equation(rows.x[~tested], rows.csr[~tested])

@@ -42,9 +42,9 @@ from ...kernel.sources import Graded, Limits, NamedNumber, Soft
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
+from ...knowledge.estimators import TorchModel
 from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
-from ...knowledge.learned import TorchModel
 from ...knowledge.missing import list_columns
 from ...knowledge.models import Knowledge
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
@@ -219,8 +219,8 @@ def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
     withheld = orders is not None and not orders.hears_prediction
     if trust is None or not trust.speaks or withheld or known.prediction is None:
         return None
-    regions = tuple((tree_of(region.formula), share) for share, region in trust.stated)
-    learned = None if trust.learned is None else tree_of(trust.learned)
+    regions = tuple((tree_of(region.formula), share) for share, region in trust.stated_regions)
+    learned = None if trust.learned_formula is None else tree_of(trust.learned_formula)
     return rows.view.trust(RowTrust(regions, learned), constant)
 
 

@@ -36,7 +36,7 @@ from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
 from ..bridge import known_of, source_of, tree_of
-from ..formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from ..formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from ..intervals import Between
 from ..missing import allow, hear
 from ..tables.numbers import IntervalTable, NumberTable
@@ -141,7 +141,7 @@ def lint_formula(
     found = [_undefined(formula, "prediction", spot, budget)]
     if isinstance(model, Formula):  # of a number
         return [one for one in found if one is not None and one.kind != "gave-up"]
-    grading, edges = Grading(model.edges), np.array(model.edges, np.float32)
+    grading, edges = GradeEdges(model.edges), np.array(model.edges, np.float32)
     for grade, verdict in enumerate(never_reached(formula.tree, edges, scope, budget)):
         low, high = grading.interval(grade)
         args = {"name": formula.schema.classes[grade], "low": low, "high": high}

@@ -61,7 +61,7 @@ def check_trust(known: Knowledge, data: Examples | Measured, file: str) -> Itera
     if rows is None:
         return
     missed = _missed(known, data)
-    for trust, region in rows.stated:
+    for trust, region in rows.stated_regions:
         inside, spoken = region.holds(data.x), ~missed.isnan()
         here, there = missed[inside & spoken], missed[~inside & spoken]
         if min(len(here), len(there)) < _ROWS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..learned import Gives, as_prior
+from ..estimators import Gives, as_prior
 from ..views import look_through
 from .kind import Asked, Attached, Setting, SourceKind
 

@@ -59,7 +59,7 @@ class SoftTable:
         allowed = find_allowed(self.within, x, len(self.table.schema.classes))
         speaking = self.speaking(x).double()
         sure = speaking @ (self._outcomes * self._certain.unsqueeze(1)).to(x.device)
-        lean, heard = self.lean(x, allowed)
+        lean, heard = self.log_odds(x, allowed)
         soft = share_weight(lean, heard & ~find_unsure(self, x), allowed)
         rows = torch.where(sure.any(1, keepdim=True), sure, soft)
         return rows.to(x.dtype if x.is_floating_point() else torch.float32)
@@ -85,7 +85,7 @@ class SoftTable:
         first = ranked & (ranked.cumsum(1) == 1)
         return hits & torch.zeros_like(hits).index_copy_(1, order, first)
 
-    def lean(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    def log_odds(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What soft rules add to the log weight of each class, (n, k), and where one is heard."""
         device = allowed.device
         speaking = self.speaking(x).to(device) & ~self._certain.bool().to(device)

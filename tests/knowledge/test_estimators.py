@@ -11,7 +11,7 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge, Mask
-from fedlore.knowledge.learned import from_sklearn, from_torch
+from fedlore.knowledge.estimators import from_sklearn, from_torch
 from fedlore.knowledge.sources.entry import entry_point
 
 GENERATOR = torch.Generator().manual_seed(0)
