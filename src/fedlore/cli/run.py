@@ -1,28 +1,26 @@
 """fedlore run: a federation of one's own files, in one process."""
 
 import json
-from collections.abc import Sequence
 from datetime import date
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
 
-from ..core.history import Row, check_writable, mean_of
+from ..core.history import check_writable
 from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import benefit_path
 from ..experiments.runs import Finished, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..knowledge.shapes.shape import promised_shapes
 from ..models.own.baseline import missing_learners
-from ..report import write_report
+from ..report import overview, write_report
 from ..report.benefit import write_benefit
 from ..report.numbers import write_number_report
 from .lint import AcceptOption, refuse_conflicts
 from .progress import Gauge
-from .screen import Grid, Screen, current_screen, explain_stop
+from .screen import Screen, current_screen, explain_stop, grid_of, show_report
 
 
 def run(
@@ -90,7 +88,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> N
 
 def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    screen.show(_table(gathering.setting.name, found.rows))
+    screen.show(grid_of(overview(gathering.setting.name, found.rows)))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
@@ -108,17 +106,14 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
         if spent:
             screen.say(f"{name}: {spent}")
     screen.remark(f"Rows and personal weights written to {out}")
-    if find_spec("matplotlib") is None:
-        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
-        return None
-    title, facts = (
-        gathering.setting.name,
-        _facts(gathering, None if chosen is None else str(chosen)),
-    )
-    if gathering.bins is not None:
-        report = write_number_report(found.rows, out, title=title, facts=facts, unit=gathering.unit)
-    else:
-        report = write_report(
+    title = gathering.setting.name
+    facts = _facts(gathering, None if chosen is None else str(chosen))
+
+    def write() -> Path:
+        if gathering.bins is not None:
+            unit = gathering.unit
+            return write_number_report(found.rows, out, title=title, facts=facts, unit=unit)
+        return write_report(
             found.rows,
             out,
             title=title,
@@ -127,8 +122,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
             history=found.history,
             classes=gathering.schema.classes,
         )
-    screen.remark(f"Report written to {report}")
-    return report
+
+    return show_report(screen, write)
 
 
 def _benefit(out: Path, client: str) -> dict[str, object] | None:
@@ -138,31 +133,6 @@ def _benefit(out: Path, client: str) -> dict[str, object] | None:
         return None
     found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
     return found
-
-
-def _table(name: str, rows: Sequence[Row]) -> Grid:
-    sites = list(dict.fromkeys(str(row["client"]) for row in rows))
-    number = any("rmse" in row for row in rows)
-    scored = "RMSE | violations in %" if number else "test accuracy | violations, %"
-    table = Grid(title=f"{name}: {scored}", title_justify="left")
-    for column in ("approach", *sites, "mean"):
-        table.add_column(column, justify="left" if column == "approach" else "right")
-    for approach in dict.fromkeys(str(row["approach"]) for row in rows):
-        mine = [row for row in rows if row["approach"] == approach]
-        cells = [_cell([row for row in mine if row["client"] == site]) for site in sites]
-        table.add_row(approach, *cells, f"[bold]{_cell(mine)}[/bold]")
-    return table
-
-
-def _cell(rows: Sequence[Row]) -> str:
-    error = mean_of(rows, "rmse")
-    ta = 100 * (mean_of(rows, "ta") or 0.0)
-    shown = f"{ta:.1f}" if error is None else f"{error:.4g}"
-    known = [float(row["pov"] or 0) for row in rows if row.get("pov") is not None]
-    if not known:
-        return shown
-    pov = 100 * sum(known) / len(known)
-    return f"{shown} | {pov:.1f}" if pov else f"{shown} | 0"
 
 
 def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import IntEnum
 from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 
 import click
 import typer
@@ -19,7 +21,15 @@ from typer.core import TyperOption
 
 from ..look.tables import TextTable
 
-__all__ = ["ExitCode", "Grid", "Screen", "grid_of", "explain_stop", "current_screen"]
+__all__ = [
+    "ExitCode",
+    "Grid",
+    "Screen",
+    "current_screen",
+    "explain_stop",
+    "grid_of",
+    "show_report",
+]
 
 
 class ExitCode(IntEnum):
@@ -128,6 +138,16 @@ def explain_stop(kept: str | Callable[[], str]) -> Iterator[None]:
         sentence = kept if isinstance(kept, str) else kept()
         Screen().aside(f"stopped: {sentence}")
         raise typer.Exit(ExitCode.STOPPED) from None
+
+
+def show_report(screen: Screen, write: Callable[[], Path]) -> Path | None:
+    """Write a report where it can be drawn, and say where it is; else say what is missing."""
+    if find_spec("matplotlib") is None:
+        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
+        return None
+    page = write()
+    screen.remark(f"Report written to {page}")
+    return page
 
 
 def add_options(command: click.Command, name: str) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..core.history import Row
+from ..core.history import Row, mean_of
 from ..experiments.intervals import MeanInterval
 from ..look.tables import Cell, TextTable
 from . import published
@@ -52,6 +52,27 @@ def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
         return "0"
     text = f"{100 * value.mean:.{digits}f}"
     return text if math.isnan(value.half) else f"{text} ± {100 * value.half:.{digits}f}"
+
+
+def overview(name: str, rows: Sequence[Row]) -> TextTable:
+    """Score | violations of every approach at every client, and their mean, on one screen."""
+    clients = list(dict.fromkeys(str(row["client"]) for row in rows))
+    scored = "RMSE" if any("rmse" in row for row in rows) else "test accuracy"
+    body = []
+    for approach in dict.fromkeys(str(row["approach"]) for row in rows):
+        mine = [row for row in rows if row["approach"] == approach]
+        cells = [_overview([row for row in mine if row["client"] == one]) for one in clients]
+        body.append((Cell(approach), *map(Cell, cells), Cell(_overview(mine), True)))
+    title = f"{name}: {scored} | violations, %"
+    return TextTable(title, ("approach", *clients, "mean"), tuple(body))
+
+
+def _overview(rows: Sequence[Row]) -> str:
+    error, pov = mean_of(rows, "rmse"), mean_of(rows, "pov")
+    shown = f"{100 * (mean_of(rows, 'ta') or 0.0):.1f}" if error is None else f"{error:.4g}"
+    if pov is None:
+        return shown
+    return f"{shown} | {100 * pov:.1f}" if pov else f"{shown} | 0"
 
 
 def accuracy_table(panel: Panel) -> TextTable:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import date
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +10,13 @@ import typer
 
 from fedlore import __version__
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, current_screen, explain_stop
+from fedlore.cli.screen import Grid, current_screen, explain_stop, grid_of, show_report
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
 from fedlore.experiments import APPROACHES, effort, interval, local_best_words, read_sites
 from fedlore.models.own import missing_learners
-from fedlore.report import write_report
+from fedlore.report import overview, write_report
 
 from ..demo import Demo, margins, means, run_demo, verdict
 
@@ -56,27 +55,26 @@ def demo(
             )
         write_rows(rows, results)
     what = "Simulated coke" if clients is None else "Sites"
-    screen.show(_scores(rows, seeds, what))
+    over = f", mean of {seeds} seeds" if seeds > 1 else ""
+    screen.show(grid_of(overview(f"{what}{over}", rows)))
     if seeds > 1:
         screen.show(_margins(rows, seeds))
     screen.say(f"\n{verdict(rows)}")
     if missing_learners():
         screen.remark(f"local best: {local_best_words()}")
     screen.remark(f"Rows written to {results}")
-    report = None
-    if find_spec("matplotlib") is None:
-        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
-    else:
-        named = "four simulated coking plants" if sites is None else sites.name
-        report = write_report(
+    named = "four simulated coking plants" if sites is None else sites.name
+    report = show_report(
+        screen,
+        lambda: write_report(
             rows,
             out,
             title=f"fedlore demo: {named}",
             facts=_facts(setting, rows, data),
             confusion=confusion,
             history=history,
-        )
-        screen.remark(f"Report written to {report}")
+        ),
+    )
     screen.give({"rows": rows, "verdict": verdict(rows), "results": results, "report": report})
 
 
@@ -109,24 +107,6 @@ def _say_choice(rows: Sequence[Row]) -> str:
     """What the trials of lore chose, seed after seed."""
     found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
     return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
-
-
-def _scores(rows: Sequence[Row], seeds: int, what: str) -> Grid:
-    plants = sorted({str(row["client"]) for row in rows})
-    over = f", mean of {seeds} seeds" if seeds > 1 else ""
-    table = Grid(title=f"{what}: test accuracy | violations, %{over}", title_justify="left")
-    for name in ("approach", *plants, "mean"):
-        table.add_column(name, justify="left" if name == "approach" else "right")
-    for approach in APPROACHES:
-        mine = [row for row in rows if row["approach"] == approach.name]
-        cells = [_cell([row for row in mine if row["client"] == plant]) for plant in plants]
-        table.add_row(approach.name, *cells, f"[bold]{_cell(mine)}[/bold]")
-    return table
-
-
-def _cell(rows: Sequence[Row]) -> str:
-    ta, pov = (100 * sum(float(row[m] or 0) for row in rows) / len(rows) for m in ("ta", "pov"))
-    return f"{ta:.1f} | {pov:.1f}" if pov else f"{ta:.1f} | 0"
 
 
 def _margins(rows: Sequence[Row], seeds: int) -> Grid:

@@ -1,7 +1,6 @@
 """fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
 
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of
+from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of, show_report
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
@@ -111,7 +110,7 @@ def _run(study: Study, out: Path, threads: int) -> None:
 
         rows = run_study(study, out, on_cell=on_cell)
     _show(rows, study.name, out, screen)
-    page = _write_page(lambda: study_page(study, out), screen)
+    page = show_report(screen, lambda: study_page(study, out))
     screen.give({"name": study.name, "rows": rows, "page": page})
 
 
@@ -123,7 +122,7 @@ def _show_case(
     rows: Sequence[Row], name: str, out: Path, data: str, screen: Screen
 ) -> dict[str, object]:
     _show(rows, name, out, screen)
-    return {"rows": rows, "page": _write_page(lambda: case_page(rows, name, out, data), screen)}
+    return {"rows": rows, "page": show_report(screen, lambda: case_page(rows, name, out, data))}
 
 
 def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
@@ -136,15 +135,6 @@ def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
             screen.say(note)
         screen.say("")
     screen.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
-
-
-def _write_page(write: Callable[[], Path], screen: Screen) -> Path | None:
-    if find_spec("matplotlib") is None:
-        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
-        return None
-    page = write()
-    screen.remark(f"Report written to {page}")
-    return page
 
 
 def _kinds(range: str) -> tuple[str, ...]:
