@@ -177,16 +177,16 @@ def _check_size(path: Path, size: int, members: int) -> None:
 
 def _difference(said: bytes, found: Members) -> str:
     """The first member that is not what the manifest says."""
-    told = {}
+    listed = {}
     for line in said.decode("utf-8", "replace").splitlines():
         digest, _, name = line.partition("  ")
-        told[name] = digest
-    for name in sorted({*told, *found}):
+        listed[name] = digest
+    for name in sorted({*listed, *found}):
         if name not in found:
             return f"the member '{name[:100]}' is missing"
-        if name not in told:
+        if name not in listed:
             return f"the member '{name}' is not in its manifest"
-        if told[name] != hashlib.sha256(found[name]).hexdigest():
+        if listed[name] != hashlib.sha256(found[name]).hexdigest():
             return f"'{name}' is not what was written"
     return f"{MANIFEST} is not what was written"
 

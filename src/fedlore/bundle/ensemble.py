@@ -50,13 +50,13 @@ def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str
             )
     if len(rounds) > 1:
         raise FedloreError(f"a bundle holds one one-shot model, not {len(rounds)}")
-    told, plain = write_own_members(own)
+    described, plain = write_own_members(own)
     tensors = {f"{_OWN}{name}": t for name, t in plain.items()}
     for one in rounds:
         tensors |= {f"{_ONE_SHOT}{name}": t for name, t in _round_tensors(one).items()}
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     _check_size(tensors)
-    rest = iter(told)
+    rest = iter(described)
     said = [
         _round_values(m) if isinstance(m, OneShotMember | OneShotNumber) else next(rest)
         for m in ensemble.members
@@ -87,12 +87,12 @@ def restore_ensemble(
     far = "width" if numbers else "inverse_temperature"
     values = _values(said, {"network", "expert", far, "heard", "members"})
     _check_size(tensors)
-    told = values["members"]
-    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+    listed = values["members"]
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise Refused("the members of a mixture must be a list of tables")
-    if [one.get("kind") for one in told].count(EXACT) > 1:
+    if [one.get("kind") for one in listed].count(EXACT) > 1:
         raise Refused("a bundle holds one one-shot model")
-    plain = [{k: v for k, v in one.items() if k != "weight"} for one in told]
+    plain = [{k: v for k, v in one.items() if k != "weight"} for one in listed]
     heard = heard_sources(known)
     hearing = any(one.get("kind") == "classes" and one.get("hears") for one in plain)
     if hearing and values["heard"] != heard:  # their columns would be others
@@ -121,7 +121,7 @@ def restore_ensemble(
         members.append(_fitting(place, member, classes, numbers=numbers))
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
-    weights = tuple(_number(one.get("weight"), "weight") for one in told)
+    weights = tuple(_number(one.get("weight"), "weight") for one in listed)
     network, expert, last = (_number(values[name], name) for name in ("network", "expert", far))
     if not 0.0 < last < float("inf"):
         raise Refused(f"{far} of a mixture must be positive and finite, got {last}")

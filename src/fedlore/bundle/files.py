@@ -96,17 +96,17 @@ def predict_file(
                     more = extras(chunk.x)
                     answers_go.write(answer_columns(bundle, answers, why=said, kept=kept, **more))
                     tally.add(answers)
-        told = dict(zip(DECIDED, tally.counts.tolist(), strict=True))
+        who = dict(zip(DECIDED, tally.counts.tolist(), strict=True))
         others = passed_over(rows.titles, bundle.schema, keep)
         return Summary(
-            sum(told.values()), tally.beyond, told, others, rows.said, tally.wrong, tally.first
+            sum(who.values()), tally.beyond, who, others, rows.said, tally.wrong, tally.first
         )
 
     if on_error == "stop":
         return read_unhurried(answer, fast=fast)
     try:
         return answer(fast)
-    except FedloreError:  # a row is wrong, and is looked at again; if more is, that is told then
+    except FedloreError:  # a row is wrong, and is looked at again; if more is, that is said then
         return answer(False, lenient=True)
 
 

@@ -216,8 +216,8 @@ class _StoredInput:
         return Input(self.levels, self.other, self.missing, "given", fill)
 
 
-def header_scaler(header: Header, told: int, inputs: Inputs | None = None) -> Scaler | None:
-    """The scaler of a header, checked; `told` inputs stand behind the features."""
+def header_scaler(header: Header, heard: int, inputs: Inputs | None = None) -> Scaler | None:
+    """The scaler of a header, checked; `heard` inputs stand behind the features."""
     said = header.scaling
     if said is None:
         if inputs is not None:
@@ -227,7 +227,7 @@ def header_scaler(header: Header, told: int, inputs: Inputs | None = None) -> Sc
         shift, spread = (torch.tensor(said[k], dtype=torch.float64) for k in ("shift", "spread"))
     except (KeyError, TypeError, ValueError):
         raise Refused("the scaling must be a shift and a spread for each feature") from None
-    wanted = input_shape(header, told, inputs)
+    wanted = input_shape(header, heard, inputs)
     if tuple(shift.shape) != wanted or tuple(spread.shape) != wanted:
         raise Refused(
             f"the scaling has shapes {tuple(shift.shape)} and {tuple(spread.shape)}, a row has "
@@ -238,18 +238,18 @@ def header_scaler(header: Header, told: int, inputs: Inputs | None = None) -> Sc
     return Scaler(shift, spread, inputs)
 
 
-def input_shape(header: Header, told: int, inputs: Inputs | None) -> tuple[int, ...]:
+def input_shape(header: Header, heard: int, inputs: Inputs | None) -> tuple[int, ...]:
     """The shape of a row as the network takes it."""
     if inputs is not None:
-        return (inputs.width + told,)
-    return (*header.shape[:-1], header.shape[-1] + told)
+        return (inputs.width + heard,)
+    return (*header.shape[:-1], header.shape[-1] + heard)
 
 
-def try_row(personal: Predictor, header: Header, told: int, inputs: Inputs | None = None) -> None:
+def try_row(personal: Predictor, header: Header, heard: int, inputs: Inputs | None = None) -> None:
     """One row through the network: it must take the schema's features and give its classes."""
     inner = personal.inner
     one = next(inner.model.parameters(), None)
-    shape = input_shape(header, told, inputs)
+    shape = input_shape(header, heard, inputs)
     row = torch.zeros(1, *shape, dtype=torch.float32 if one is None else one.dtype)
     k = len(header.schema["classes"])
     try:

@@ -72,7 +72,7 @@ def describe_network(module: nn.Module) -> dict[str, object]:
 
 
 def build_network(said: Mapping[str, object], weights: Params) -> nn.Module:
-    """The network that `described` told of, with weights that must fit it to the last shape."""
+    """The network of such values, with weights that must fit it to the last shape."""
     model = _build(said)
     wanted = _shapes(model)
     found = {name: tuple(t.shape) for name, t in weights.items()}

@@ -93,8 +93,8 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
         if isinstance(leaf, SoftTable | SoftFormulas):
             yield from _ask_soft(leaf, seen, y, place)
             continue
-        told = kind_of_model(leaf)
-        what = type(leaf).__name__ if told is None else told.name
+        source = kind_of_model(leaf)
+        what = type(leaf).__name__ if source is None else source.name
         if kind == "range":
             allowed = allow(leaf, seen)
             if isinstance(allowed, Sets):

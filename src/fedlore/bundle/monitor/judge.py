@@ -90,9 +90,9 @@ def judge_record(record: Record, *, new: int = 0) -> MonitorReport:
 
 
 def _judge(record: Record, question: Question, needed: float) -> Judgement:
-    told = np.array(record.values.get(question.name, []), dtype=np.float64)
-    places = np.flatnonzero(~np.isnan(told))
-    heard = told[places]
+    values = np.array(record.values.get(question.name, []), dtype=np.float64)
+    places = np.flatnonzero(~np.isnan(values))
+    heard = values[places]
     if question.is_rate:
         rate = record.rates[question.name]
         course = bet_on_rate(heard, rate)

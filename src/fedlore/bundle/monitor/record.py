@@ -56,8 +56,8 @@ class Record:
         facts = find_facts(bundle, x[new], y[new])
         lines = []
         for place, i in enumerate(new):
-            told = {f.question.name: float(f.values[place]) for f in facts}
-            heard = {name: value for name, value in told.items() if value == value}
+            values = {f.question.name: float(f.values[place]) for f in facts}
+            heard = {name: value for name, value in values.items() if value == value}
             lines.append(json.dumps({"row": names[i], "day": days[i], "facts": heard}))
         _append_lines(self.path, lines)
         for line in lines:
@@ -182,15 +182,15 @@ def _name_rows(x: Tensor, y: Tensor, days: Sequence[str]) -> list[str]:
     counts: dict[str, int] = {}
     names = []
     for row, label, day in zip(x.flatten(1).double(), y.double(), days, strict=True):
-        told = hashlib.sha256(row.numpy().tobytes() + label.numpy().tobytes() + day.encode())
-        name = told.hexdigest()[:24]
+        digest = hashlib.sha256(row.numpy().tobytes() + label.numpy().tobytes() + day.encode())
+        name = digest.hexdigest()[:24]
         counts[name] = counts.get(name, 0) + 1
         names.append(f"{name}-{counts[name]}")
     return names
 
 
 def _append_lines(path: Path, lines: Sequence[str]) -> None:
-    """Behind the last whole line, and on the disk before anybody is told."""
+    """Behind the last whole line, and on the disk before anybody hears of it."""
     with open(path, "r+b") as file:
         whole = file.read().rfind(b"\n") + 1
         file.truncate(whole)

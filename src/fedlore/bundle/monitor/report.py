@@ -51,12 +51,12 @@ def report_metrics(report: MonitorReport, client: str) -> str:
         "# TYPE fedlore_monitor_rows gauge",
         f'fedlore_monitor_rows{{site="{site}"}} {report.rows}',
     ]
-    for name, told, of in (
+    for name, text, of in (
         ("evidence", "What a stake of 1 against the claim ever became.", lambda v: v.evidence),
         ("needed", "What the evidence must come to for an alarm.", lambda v: v.needed),
         ("alarm", "1 where the claim is no longer believed.", lambda v: float(v.alarm)),
     ):
-        lines += [f"# HELP fedlore_monitor_{name} {told}", f"# TYPE fedlore_monitor_{name} gauge"]
+        lines += [f"# HELP fedlore_monitor_{name} {text}", f"# TYPE fedlore_monitor_{name} gauge"]
         for v in report.judgements:
             labels = f'site="{site}",question="{_quote(v.question.name)}",kind="{v.question.kind}"'
             lines.append(f"fedlore_monitor_{name}{{{labels}}} {of(v):.6g}")
@@ -90,8 +90,8 @@ def say_alarms(report: MonitorReport) -> list[str]:
         ]
     said = []
     for v in report.alarms:
-        told = f": {v.seen}" if v.seen else ""
-        said.append(f"{v.question.name}: no longer {v.claim}, since {v.since}{told}; {v.advice}")
+        seen = f": {v.seen}" if v.seen else ""
+        said.append(f"{v.question.name}: no longer {v.claim}, since {v.since}{seen}; {v.advice}")
     return said
 
 

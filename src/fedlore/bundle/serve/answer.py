@@ -112,10 +112,10 @@ class Answerer:
             found, why = answer_with_reasons(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
             raise self.find_silence(x) from None
-        told = write_answers(self.bundle, found, [[one.text for one in some] for some in why])
-        for row, more in zip(told, self._more(x, found), strict=True):
+        replies = write_answers(self.bundle, found, [[one.text for one in some] for some in why])
+        for row, more in zip(replies, self._more(x, found), strict=True):
             row |= more
-        return told, found
+        return replies, found
 
     def _more(self, x: Tensor, found: Answers) -> list[dict[str, Any]]:
         """Of each row what holds, and noise and ignorance, as far as the bundle can say."""

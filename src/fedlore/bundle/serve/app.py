@@ -177,8 +177,8 @@ def _describe(
     )
     async def metrics() -> Response:
         """Counts and latencies for Prometheus, and what is monitored."""
-        told = "" if keeper is None else report_metrics(await keeper.report(), bundle.client)
-        return Response(measures.text() + told.encode(), media_type=_METRICS)
+        monitored = "" if keeper is None else report_metrics(await keeper.report(), bundle.client)
+        return Response(measures.text() + monitored.encode(), media_type=_METRICS)
 
 
 def _predict(

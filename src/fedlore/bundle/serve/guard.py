@@ -137,13 +137,13 @@ class Doorkeeper:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """The body once more for the application; after it, whatever really comes."""
-    told = False
+    done = False
 
     async def again() -> _Message:
-        nonlocal told
-        if told:
+        nonlocal done
+        if done:
             return await receive()
-        told = True
+        done = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

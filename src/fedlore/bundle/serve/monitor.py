@@ -62,7 +62,7 @@ class RecordKeeper:
         self._one = asyncio.Lock()  # rows are written one request after the other
 
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
-        """Write rows down that are not there yet; on the disk before anybody is told."""
+        """Write rows down that are not there yet; on the disk before anybody hears of it."""
         async with self._one:
             try:
                 new = await asyncio.to_thread(
@@ -111,7 +111,7 @@ def add_monitor(
     )
     async def monitor() -> Response:
         """Whether rules, range, expert, answers and inputs are still what they were."""
-        told = await keeper.report()
-        values: dict[str, Any] = report_values(told)
+        report = await keeper.report()
+        values: dict[str, Any] = report_values(report)
         del values["new"]  # what is new is said to whoever brought it
-        return JSONResponse({**about, **values, "sentences": say_alarms(told)})
+        return JSONResponse({**about, **values, "sentences": say_alarms(report)})

@@ -20,11 +20,11 @@ function buildWatch() {
 }
 
 async function showWatch() {
-  const told = await ask("/monitor");
-  at("alarms").replaceChildren(...told.sentences.map(
-    (text) => make("p", text, told.alarms.length ? "warn" : "")));
+  const report = await ask("/monitor");
+  at("alarms").replaceChildren(...report.sentences.map(
+    (text) => make("p", text, report.alarms.length ? "warn" : "")));
   const share = (one) => Math.log(Math.max(one.evidence, 1)) / Math.log(one.needed);
-  const order = [...told.questions].sort((a, b) => share(b) - share(a));
+  const order = [...report.questions].sort((a, b) => share(b) - share(a));
   at("questions").replaceChildren(...order.slice(0, SHOWN).map((one) => {
     const line = make("tr");
     const bar = make("div", "", one.alarm ? "bar loud" : "bar"), cell = make("td");
