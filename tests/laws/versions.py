@@ -8,7 +8,7 @@ import torch
 from fedlore.bundle import answer_rows, bundle_of
 from fedlore.bundle.onnx import bundle_to_onnx, to_onnx
 from fedlore.bundle.onnx.model import knowledge_files
-from fedlore.checker.rowwise import OPERATORS
+from fedlore.checker.graphs import OPERATORS
 from fedlore.errors import FedloreError
 from fedlore.kernel.answers import numbers_of, said_of, sets_of
 from fedlore.kernel.knowledge import read_knowledge

@@ -4,7 +4,6 @@ The folders `checker`, `kernel` and `words` and the file `errors.py` run whereve
 `python audit/checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
 """
 
-from .lines import Line, Outcome, outcome_of
-from .verdict import check
+from .verdict import Line, Outcome, check, outcome_of
 
 __all__ = ["Line", "Outcome", "check", "outcome_of"]

@@ -1,31 +1,151 @@
 """Whether a graph keeps its answers in the range by its structure, and computes the knowledge.
 
-The nodes that the compiler makes are expected one by one; free is only what was learned, the scores
-of the members, which are made finite behind it.
+The nodes that the compiler makes are expected one by one, with attributes and constants; what they
+are called does not matter. Free is only what was learned, the scores of the members, which are made
+finite behind it.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kernel.answers import numbers_of, said_of, sets_of
-from ..kernel.graph.knowledge import compile_knowledge
-from ..kernel.graph.numbers import bound_rows, compile_number_knowledge, number_outputs
-from ..kernel.graph.ops import DOUBLE, SINGLE, Array
-from ..kernel.graph.outputs import (
+from ..kernel.graph.knowledge import (
     Part,
     add_expert,
     choose_class,
+    compile_knowledge,
     inside_range,
     mask_range,
     median_class,
     mix_parts,
     squeeze,
 )
-from ..kernel.graph.sets import SetNodes
+from ..kernel.graph.numbers import SetNodes, bound_rows, compile_number_knowledge, number_outputs
+from ..kernel.graph.ops import DOUBLE, SINGLE, Array, Ops
 from ..kernel.knowledge import Known
-from .expect import Free, Mismatch, Named, Needed, Terms, expect
 from .graphs import Graph, learned_names, plain_faults
+
+
+class Mismatch(Exception):
+    """A value that is computed in another way than it should be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One of the results of a node, by its operator, attributes and inputs."""
+
+    kind: str
+    inputs: tuple["Needed", ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    place: int = 0
+    results: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A number or an array, to the last bit."""
+
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A value that has a name of its own, and is looked at elsewhere."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Free:
+    """Any value, the same wherever this stands; of a `constant` its numbers must be one."""
+
+    constant: bool = False
+
+
+Needed = Term | Constant | Named | Free
+
+
+class Terms(Ops):
+    """Makes terms; equal constants are one."""
+
+    def __init__(self) -> None:
+        self.rows = Named("rows")
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Constant] = {}
+
+    def ops(self, kind: str, *inputs: Needed, results: int, **attributes: Any) -> list[Term]:
+        return [Term(kind, inputs, attributes, place, results) for place in range(results)]
+
+    def constant(self, value: Any, dtype: Any = SINGLE) -> Constant:
+        array = np.asarray(value, dtype=dtype)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        return self._constants.setdefault(key, Constant(array))
+
+    def weight(self, name: str, values: Array) -> Named:
+        return Named(name)
+
+
+def expect(graph: Any, name: str, needed: Needed, free: dict[Free, str] | None = None) -> int:
+    """That a value is computed as needed, and by how many nodes; else `Mismatch`.
+
+    What `Free` values were found to be is written to `free`.
+    """
+    waiting: list[tuple[str, Needed]] = [(name, needed)]
+    seen: set[tuple[str, int]] = set()
+    nodes: set[str] = set()
+    free = {} if free is None else free
+    while waiting:
+        name, needed = waiting.pop()
+        if (name, id(needed)) in seen:
+            continue
+        seen.add((name, id(needed)))
+        if isinstance(needed, Term):
+            waiting.extend(zip(_inputs(graph, name, needed), needed.inputs, strict=True))
+            nodes.add(name)
+        elif isinstance(needed, Constant):
+            _constant(graph, name, needed.values)
+        else:
+            due = needed.name if isinstance(needed, Named) else free.setdefault(needed, name)
+            if name != due:
+                raise Mismatch(f"'{name}' stands where '{due}' is due")
+            if isinstance(needed, Free) and needed.constant and name not in graph.constants:
+                raise Mismatch(f"'{name}' is not a constant")
+    return len(nodes)
+
+
+def _inputs(graph: Any, name: str, needed: Term) -> list[str]:
+    node = graph.made.get(name)
+    if node is None or node.op_type != needed.kind or node.domain not in ("", "ai.onnx"):
+        found = "nothing" if node is None else node.op_type
+        raise Mismatch(f"'{name}' comes from {found}, not from {needed.kind}")
+    outputs = list(node.output)
+    fits = len(outputs) == needed.results and outputs[needed.place] == name
+    if not fits or len(node.input) != len(needed.inputs):
+        raise Mismatch(f"{node.op_type} that makes '{name}' has other inputs or outputs")
+    if attributes_of(node) != needed.attributes:
+        raise Mismatch(f"{node.op_type} that makes '{name}' has other attributes")
+    return list(node.input)
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """The attributes of a node as plain values."""
+    import onnx
+
+    found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    return {
+        key: list(v) if not isinstance(v, int | float | bytes) else v for key, v in found.items()
+    }
+
+
+def _constant(graph: Any, name: str, wanted: Array) -> None:
+    found = graph.constants.get(name)
+    if found is None:
+        raise Mismatch(f"'{name}' is not a constant")
+    same = found.dtype == wanted.dtype and found.shape == wanted.shape
+    if not same or found.tobytes() != wanted.tobytes():
+        raise Mismatch(f"'{name}' holds other numbers than it should")
+
 
 NEAR = 1e-6  # by which weights may miss a sum of 1
 _CLASSES = {"probabilities", "allowed", "class", "refused"}

@@ -7,11 +7,9 @@ import pytest
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certify import certify
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.checker.bundles import MANIFEST, digest, faults, read_members
+from fedlore.checker.bundles import MANIFEST, certificate_faults, digest, faults, read_members
 from fedlore.checker.forms import differences
-from fedlore.checker.graphs import Graph
-from fedlore.checker.headers import certificate_faults
-from fedlore.checker.rowwise import crossing
+from fedlore.checker.graphs import Graph, crossing
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
 

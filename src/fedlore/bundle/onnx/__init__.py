@@ -1,6 +1,6 @@
 """One site's model as an ONNX graph: network and knowledge together."""
 
-from ...kernel.graph.tables import Answer
+from ...kernel.graph.ops import Answer
 from .builder import OPSET
 from .model import bundle_to_onnx, to_onnx, write_bundle_onnx, write_onnx
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from ...answers import Bins
 from ...kernel.graph.formulas import normal_below
-from ...kernel.graph.numbers import NumberNodes, bound_rows
+from ...kernel.graph.numbers import NumberNodes, SetNodes, bound_rows, nearest
 from ...kernel.graph.ops import DOUBLE, INT64, Value
-from ...kernel.graph.sets import SetNodes, nearest
 from .builder import Builder
 
 

@@ -10,9 +10,8 @@ from ...core.one_shot import OneShot
 from ...core.rng import stream
 from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
-from ...kernel.graph.knowledge import KnowledgeNodes
+from ...kernel.graph.knowledge import KnowledgeNodes, Part
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
-from ...kernel.graph.outputs import Part
 from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, ClassMember, OrderMember

@@ -10,18 +10,19 @@ from torch import nn
 
 from ...core.lipschitz import Lipschitz
 from ...errors import FedloreError, KnowledgeError
-from ...kernel.graph.knowledge import KnowledgeNodes, join_sides
-from ...kernel.graph.ops import DOUBLE, SINGLE, Value
-from ...kernel.graph.outputs import (
+from ...kernel.graph.knowledge import (
+    KnowledgeNodes,
     Part,
     add_expert,
     choose_class,
     inside_range,
+    join_sides,
     mask_range,
     median_class,
     mix_parts,
     squeeze,
 )
+from ...kernel.graph.ops import DOUBLE, SINGLE, Value
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge

@@ -10,9 +10,8 @@ from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes
-from ...kernel.graph.numbers import NumberNodes, number_outputs
+from ...kernel.graph.numbers import NumberNodes, SetNodes, nearest, number_outputs
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
-from ...kernel.graph.sets import SetNodes, nearest
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge

@@ -16,27 +16,29 @@ from ...kernel.expressions import Tree
 from ...kernel.graph.knowledge import every_class
 from ...kernel.graph.numbers import (
     NumberNodes,
+    SetNodes,
     band_set,
+    bound_set,
     first_point,
     formula_point,
+    join,
     join_number,
     limit_set,
     meet_all,
     table_point,
     table_set,
 )
-from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
-from ...kernel.graph.sets import SetNodes, bound_set, join
-from ...kernel.graph.soft import weigh_odds
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Answer, Value
 from ...kernel.graph.sources import (
     View,
     average_prediction,
     confuse,
     first_prediction,
+    hit_rules,
     join_ranges,
     meet_ranges,
+    weigh_odds,
 )
-from ...kernel.graph.tables import Answer, hit_rules
 from ...kernel.knowledge import RowTrust
 from ...kernel.sources import Graded, Limits, NamedNumber, Soft
 from ...knowledge.bridge import table_of

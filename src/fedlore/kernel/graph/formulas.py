@@ -14,8 +14,7 @@ import numpy as np
 from ...errors import KnowledgeError
 from ..expressions import Tree
 from ..sources import Graded, Limits
-from .ops import DOUBLE, INT64, SINGLE, Ops, Value
-from .tables import Answer
+from .ops import DOUBLE, INT64, SINGLE, Answer, Ops, Value
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
 _DEGREE = 24

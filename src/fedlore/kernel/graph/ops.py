@@ -5,7 +5,7 @@ name, a term or an array, is the backend's own matter.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,13 @@ Array = Any  # of numpy
 SINGLE, DOUBLE, INT64, BOOL = np.float32, np.float64, np.int64, np.bool_
 CODES = {SINGLE: 1, DOUBLE: 11, INT64: 7, BOOL: 9}  # of ONNX
 LARGEST = float(np.finfo(SINGLE).max)
+
+
+class Answer(NamedTuple):
+    """Rows of a prediction (float32) or a range (bool), (n, k), and where they are refused."""
+
+    rows: Value
+    refused: Value | None = None  # (n, 1), or never
 
 
 class Ops(ABC):

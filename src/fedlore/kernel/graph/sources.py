@@ -1,17 +1,211 @@
-"""Sources of knowledge and their combinations as nodes, and what missing values leave open."""
+"""Sources of knowledge and their combinations as nodes, and what missing values leave open.
+
+A table goes from columns to buckets, from buckets to hits, from hits to classes. Soft rules add
+their odds inside the range.
+"""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..cells import before
 from ..expressions import columns_in
 from ..knowledge import RowTrust
 from ..schema import Feature
 from ..sources import Graded, Limits, Soft, Table
 from .formulas import Formulas, answer_graded, answer_limits
-from .ops import BOOL, DOUBLE, SINGLE, Array, Ops, Value
-from .soft import Hits, Odds, odds_rows, set_odds, table_odds, table_rows
-from .tables import Answer, answer_table, hit_rules
+from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
+
+
+def answer_table(o: Ops, x: Value, table: Table, holes: bool) -> Answer:
+    """What a table says of rows x, float32 (n, d); with `holes` some values may be missing."""
+    hits = hit_rules(o, x, table)
+    if holes and table.policy != "intersect":
+        return _answer_perhaps(o, x, table, hits)
+    if table.policy in ("first", "priority"):
+        which = o.op("ArgMax", hits, axis=1, keepdims=0)  # the first of equal ones
+        row = o.op("Gather", o.constant(table.named, SINGLE), which, axis=0)
+        return Answer(o.op("Mul", row, o.op("ReduceMax", hits, axes=[1], keepdims=1)))
+    if table.policy == "intersect":
+        allowed = o.op("Not", _named(o, hits, ~table.named))
+        return Answer(allowed, o.op("Not", o.any(allowed)))
+    named = _named(o, hits, table.named)
+    if table.policy == "union":
+        return Answer(o.op("Or", named, o.op("Not", o.any(named))))
+    rows = o.cast(named, SINGLE)
+    return Answer(rows, o.op("Greater", o.total(rows), o.constant(1.0)))
+
+
+def _answer_perhaps(o: Ops, x: Value, table: Table, hits: Value) -> Answer:
+    """The same where rules on missing values may hit or not."""
+    may_hit = hit_rules(o, x, table, perhaps=True)
+    if table.policy in ("first", "priority"):  # behind a sure rule none can speak
+        count = o.op("CumSum", hits, o.constant(1, INT64))
+        may_hit = o.op("Mul", may_hit, o.cast(o.op("Equal", count, hits), SINGLE))
+    named, some = _named(o, may_hit, table.named), o.any(hits)
+    if table.policy == "union":
+        return Answer(o.op("Or", named, o.op("Not", some)))
+    one = o.op("Equal", o.total(o.cast(named, SINGLE)), o.constant(1.0))
+    rows = o.cast(o.op("And", named, o.op("And", some, one)), SINGLE)
+    if table.policy != "unique":
+        return Answer(rows)
+    sure = o.total(o.cast(_named(o, hits, table.named), SINGLE))
+    return Answer(rows, o.op("Greater", sure, o.constant(1.0)))
+
+
+def _named(o: Ops, hits: Value, classes: Array) -> Value:
+    """The classes that some hitting rule marks, (n, k) bool."""
+    return o.op("Greater", o.op("MatMul", hits, o.constant(classes, SINGLE)), o.constant(0.0))
+
+
+def hit_rules(o: Ops, x: Value, table: Table, *, perhaps: bool = False) -> Value:
+    """Which rule hits which row, or with `perhaps` may hit it, (n, rules) of 0 and 1."""
+    hits = None
+    for column in table.columns:
+        cuts, met = _buckets(table, column, perhaps)
+        value = o.columns(x, column)  # (n,)
+        bucket = o.constant(0, INT64)
+        if len(cuts):
+            wide = o.op("Unsqueeze", value, o.constant([1], INT64))
+            beyond = o.cast(o.op("GreaterOrEqual", wide, o.constant(cuts)), INT64)
+            bucket = o.op("ReduceSum", beyond, o.constant([1], INT64), keepdims=0)
+        missing = o.constant(len(cuts) + 1, INT64)
+        bucket = o.op("Where", o.op("IsNaN", value), missing, bucket)
+        found = o.op("Gather", o.constant(met), bucket, axis=0)  # (n, rules)
+        hits = found if hits is None else o.op("Mul", hits, found)
+    # rules without conditions hit every row
+    return o.fill(1.0, len(table.rules), like=x) if hits is None else hits
+
+
+def _buckets(table: Table, column: int, perhaps: bool) -> tuple[Array, Array]:
+    """The cuts of a column, (m,), and which rules each bucket satisfies, (m + 2, rules).
+
+    Bucket b holds the values from cut b-1 to cut b; the last one is a missing value.
+    """
+    cuts = np.array(table.cuts(column), SINGLE) + SINGLE(0)  # no negative zero
+    first = np.array([-np.inf, *cuts.tolist()])
+    last = np.array([*(before(cut) for cut in cuts.tolist()), np.inf])
+    met = np.ones((len(cuts) + 2, len(table.rules)), SINGLE)
+    for place, rule in enumerate(table.rules):
+        spans = rule.spans.get(column)
+        if spans is not None:
+            inside = np.zeros(len(first), bool)
+            for start, stop in spans:
+                inside |= (start <= first) & (last <= stop)
+            met[:, place] = np.append(inside, perhaps)  # a missing value meets nothing for sure
+    return cuts, met
+
+
+class Odds(NamedTuple):
+    """What is added to the log weight of each class, (n, k), and where anything is, (n, 1)."""
+
+    rows: Value
+    heard: Value
+
+
+class Hits(NamedTuple):
+    """Which rules hit, and which may, (n, rules); the latter where values may be missing."""
+
+    sure: Value
+    perhaps: Value | None
+
+
+def table_odds(o: Ops, source: Soft, hits: Hits, allowed: Value) -> Odds:
+    """The soft rules of a table that are heard, each inside the range."""
+    named = source.inner.named.astype(DOUBLE)
+    softly = o.constant(source.shares[None] < 1, SINGLE)
+    speaking = o.op("Mul", _speaking(o, source, hits), softly)
+    inside = o.op("MatMul", o.cast(allowed, DOUBLE), o.constant(named.T, DOUBLE))
+    hit = o.op("Greater", speaking, o.constant(0.0))
+    toward, against, heard = _log_odds(o, source.shares, inside, allowed, hit)
+    odds = o.op(
+        "Add",
+        o.op("MatMul", toward, o.constant(named, DOUBLE)),
+        o.op("MatMul", against, o.constant(1.0 - named, DOUBLE)),
+    )
+    return Odds(o.op("Mul", odds, o.cast(allowed, DOUBLE)), o.any(heard))
+
+
+def table_rows(o: Ops, source: Soft, hits: Hits, allowed: Value, unsure: Value | None) -> Value:
+    """A soft table as a prediction: a rule that always holds names its class outright."""
+    certain = source.inner.named * (source.shares == 1)[:, None]
+    sure = o.op("MatMul", o.cast(_speaking(o, source, hits), DOUBLE), o.constant(certain, DOUBLE))
+    soft = odds_rows(o, table_odds(o, source, hits, allowed), allowed, unsure)
+    outright = o.any(o.op("Greater", sure, o.constant(0.0, DOUBLE)))
+    return o.cast(o.op("Where", outright, sure, soft), SINGLE)
+
+
+def set_odds(o: Ops, named: Value, confidence: float, allowed: Value) -> Odds:
+    """What is said of named classes, (n, k) bool, with one confidence."""
+    inside = o.total(o.cast(o.op("And", named, allowed), DOUBLE))
+    toward, against, heard = _log_odds(o, np.array([confidence]), inside, allowed, None)
+    odds = o.op("Where", named, toward, against)
+    rows = o.op("Where", o.op("And", heard, allowed), odds, o.constant(0.0, DOUBLE))
+    return Odds(rows, heard)
+
+
+def odds_rows(o: Ops, odds: Odds, allowed: Value, unsure: Value | None) -> Value:
+    """Distributions over the range, (n, k) double; zero rows where nothing is heard for sure."""
+    masked = o.op("Where", allowed, odds.rows, o.constant(-math.inf, DOUBLE))
+    shares = o.op("Softmax", masked, axis=1)
+    heard = odds.heard
+    if unsure is not None:
+        heard = o.op("And", heard, o.op("Not", unsure))
+    return o.op("Where", heard, shares, o.constant(0.0, DOUBLE))
+
+
+def weigh_odds(
+    o: Ops, expert: Value | None, parts: list[Odds], allowed: Value, unsure: Value | None
+) -> Value:
+    """An expert's rows with the odds of all soft ranges multiplied in, (n, k) float32."""
+    odds = parts[0]
+    for more in parts[1:]:
+        odds = Odds(o.op("Add", odds.rows, more.rows), o.op("Or", odds.heard, more.heard))
+    alone = odds_rows(o, odds, allowed, unsure)
+    if expert is None:
+        return o.cast(alone, SINGLE)
+    zero, one = o.constant(0.0, DOUBLE), o.constant(1.0, DOUBLE)
+    expert = o.cast(expert, DOUBLE)
+    top = o.op("ReduceMax", odds.rows, axes=[1], keepdims=1)
+    moved = o.op("Mul", expert, o.op("Exp", o.op("Sub", odds.rows, top)))
+    total = o.total(moved)
+    some = o.op("Greater", total, zero)
+    kept = o.op("Div", moved, o.op("Where", some, total, one))
+    kept = o.op("Where", o.op("And", some, odds.heard), kept, expert)
+    if unsure is not None:
+        outright = o.any(o.op("Equal", expert, one))
+        kept = o.op("Where", o.op("And", unsure, o.op("Not", outright)), zero, kept)
+    spoken = o.any(o.op("Not", o.op("Equal", expert, zero)))
+    return o.cast(o.op("Where", spoken, kept, alone), SINGLE)
+
+
+def _speaking(o: Ops, source: Soft, hits: Hits) -> Value:
+    """Which rules are heard, (n, rules), in the order in which they speak."""
+    if source.inner.policy == "intersect":
+        return hits.sure
+    may_hit = hits.sure if hits.perhaps is None else hits.perhaps
+    count = o.op("CumSum", may_hit, o.constant(1, INT64))
+    first = o.cast(o.op("Equal", count, o.constant(1.0)), SINGLE)
+    return o.op("Mul", hits.sure, first)
+
+
+def _log_odds(
+    o: Ops, shares: Array, inside: Value, allowed: Value, hit: Value | None
+) -> tuple[Value, Value, Value]:
+    """Log weights against an even spread, 0 where nothing is heard, and where something is."""
+    zero, one = o.constant(0.0, DOUBLE), o.constant(1.0, DOUBLE)
+    every = o.total(o.cast(allowed, DOUBLE))
+    outside = o.op("Sub", every, inside)
+    heard = o.op("And", o.op("Greater", inside, zero), o.op("Greater", outside, zero))
+    heard = heard if hit is None else o.op("And", hit, heard)
+    sides = []
+    for share, count in ((shares, inside), (1.0 - shares, outside)):
+        mass = o.op("Mul", o.constant(share[None], DOUBLE), every)
+        ratio = o.op("Log", o.op("Div", mass, o.op("Max", count, one)))
+        sides.append(o.op("Where", heard, ratio, zero))
+    return sides[0], sides[1], heard
 
 
 class View:
