@@ -207,7 +207,9 @@ def test_without_a_p_km_the_expert_alone_is_left_out(folder, tmp_path):
     known = Knowledge.read(site / "knowledge.toml")
     replace(known, prediction=None).write(site / "knowledge.toml")
     done = run_federation(gather(config(folder, "P-KM", "FLwKM")), tmp_path / "o")
-    assert done.left_out == {"P-KM": "site 'plant-3' has no P-KM"}
+    assert done.left_out == {
+        "P-KM": "site 'plant-3' has no expert's prediction ([[predict.sources]])"
+    }
     assert {r["approach"] for r in done.rows} == {"FLwKM"}
 
 

@@ -157,7 +157,9 @@ def predict_expert(client: Client) -> Tensor:
     """The expert by himself; -1 where he abstains."""
     test = client.test
     if test is None or test.prior is None:
-        raise FedloreError(f"client '{client.id}' has no P-KM or no test rows to score it on")
+        raise FedloreError(
+            f"client '{client.id}' has no expert's prediction, or no test rows to score it on"
+        )
     silent = (test.prior == 0).all(1)
     return test.prior.argmax(1).masked_fill(silent, -1)
 

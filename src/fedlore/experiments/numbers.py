@@ -75,10 +75,10 @@ class NumberJudge:
 def _expert(client: NumberClient, known: Measured) -> dict[str, float]:
     said, y = known.said, known.y
     if said is None or y is None:
-        raise FedloreError(f"client '{client.id}' has no P-KM to score")
+        raise FedloreError(f"client '{client.id}' has no expert's prediction to score")
     spoken = ~said.isnan()
     if not spoken.any():
-        raise FedloreError(f"client '{client.id}': its P-KM says nothing of any test row")
+        raise FedloreError(f"client '{client.id}': its expert is silent on every test row")
     sets = None if known.sets is None else known.sets[spoken]
     silent = float((~spoken).double().mean())
     return {**all_scores(said[spoken], y[spoken], sets), "abstained": silent}

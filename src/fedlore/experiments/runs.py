@@ -63,7 +63,7 @@ def _obstacle(gathering: Gathering, approach: Approach) -> str | None:
     """Why an approach cannot be run here, if it cannot."""
     for client in gathering.clients:
         if approach.silent and client.knowledge.prediction is None:
-            return f"site '{client.id}' has no P-KM"
+            return f"site '{client.id}' has no expert's prediction ([[predict.sources]])"
         if approach.alone and len(client.data) < FOLDS:
             return (
                 f"site '{client.id}' has {len(client.data)} training rows, its own models need "

@@ -15,12 +15,12 @@ ATTACKS = {
     "union": "classes that are in no row's range (1 - AUC over classes)",
     "own union": "the same, by and against someone told how many of the sites allow each class",
     "frequency": "share of rows whose range has the class (mean absolute error)",
-    "right": "accuracy of the P-KM on the training rows (absolute error)",
+    "right": "accuracy of the expert on the training rows (absolute error)",
     "trust": "λ (absolute error, each site with a λ of its own)",
     "member": "whether a known row was trained on (1 - AUC)",
     "labels": "distribution of the labels (total variation)",
     "row range": "range of the row, from one step on one row (balanced error)",
-    "row right": "whether the P-KM is right, from one step on one row (balanced error)",
+    "row right": "whether the expert is right, from one step on one row (balanced error)",
 }
 
 Distance = Callable[[Tensor, Tensor], list[float]]  # guesses and truths (n, k) -> (n,)

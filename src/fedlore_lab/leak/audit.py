@@ -53,7 +53,8 @@ def of_sites(where: Path) -> Draw:
     for client in clients:
         if client.data.prior is None or client.data.allowed is None:
             raise FedloreError(
-                f"site '{client.id}' needs a P-KM and an R-KM: the audit asks what becomes of both"
+                f"site '{client.id}' needs a prediction and a range: the audit asks what becomes "
+                "of both"
             )
     if len(clients) < 2:
         raise FedloreError("the audit needs at least two sites: one is the shadow of the other")

@@ -154,7 +154,7 @@ def row_errors(
     plan: Plan,
     names: Sequence[str],
 ) -> dict[str, Tensor]:
-    """Errors at each site: of the range, and of whether the P-KM is right; and the ranges."""
+    """Errors at each site: of the range, and of whether the expert is right; and the ranges."""
     ranges: dict[str, list[float]] = {name: [] for name in names}
     rights: dict[str, list[tuple[bool, bool]]] = {name: [] for name in names}
     truths: dict[str, list[Tensor]] = {name: [] for name in names}

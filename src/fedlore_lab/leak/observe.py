@@ -43,7 +43,7 @@ class Observed:
     union: Tensor  # (m, k)  1 where the class is in some row's range
     frequency: Tensor  # (m, k)  share of rows whose range has the class
     labels: Tensor  # (m, k)
-    right: Tensor  # (m,)  share of rows on which the P-KM is right
+    right: Tensor  # (m,)  share of rows on which the expert is right
 
     def arrays(self) -> dict[str, Any]:
         """As plain arrays, for a file without pickles."""
@@ -194,7 +194,7 @@ class Watchtower:
         return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
 
     def _rows(self, setting: LeakSetting) -> dict[str, Tensor]:
-        """Errors of the one-row attack: of the range, and of whether the P-KM is right."""
+        """Errors of the one-row attack: of the range, and of whether the expert is right."""
         it, key = self.it, setting.training
         plan = replace(it.plan, steps=1, batch=1, schedule="constant")
         if key not in self._single:
