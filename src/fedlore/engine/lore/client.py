@@ -33,19 +33,15 @@ class Shelf(Protocol):
 
     def memory(self, trial: Trial, accepted: int) -> Payload:
         """What a training left here, up to the round that the server merged last."""
-        ...
 
     def kept(self, trial: Trial) -> Payload | None:
         """What a training of full length left here; None where this client missed its end."""
-        ...
 
     def fitted(self, key: str) -> bool:
         """Whether the model of this very task is kept already."""
-        ...
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
         """Keep the client's own model."""
-        ...
 
 
 class LoreClient:

@@ -12,7 +12,7 @@ import torch
 from ...core import tree
 from ...core.one_shot import Posterior
 from ...core.tree import Payload
-from ...core.wire import Reply, Task, Transport, find_flaw, wanted_of
+from ...core.wire import Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
 from ..loop import Run, federate
 from ..one_shot import solve_sums
@@ -202,20 +202,13 @@ class _Work:
 
     def sum_votes(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""
-        return sum_replies(self.transport, task)[0]
-
-
-def sum_replies(transport: Transport, task: Task) -> tuple[Payload, int]:
-    """The sum over the sites of what they answer, and how many they are."""
-    wanted = wanted_of(task, (), 0)
-    replies = sorted(transport.exchange(task, sorted(transport.clients())), key=_by_name)
-    good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
-    if not good:
-        raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
-    counted = [(r.upload, float(len(r.names))) for r in good]
-    sites = sum(count for _, count in counted)
-    return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}, int(sites)
-
-
-def _by_name(reply: Reply) -> str:
-    return reply.client
+        wanted, transport = wanted_of(task, (), 0), self.transport
+        replies = sorted(
+            transport.exchange(task, sorted(transport.clients())), key=lambda reply: reply.client
+        )
+        good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
+        if not good:
+            raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
+        counted = [(r.upload, float(len(r.names))) for r in good]
+        sites = sum(count for _, count in counted)
+        return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}
