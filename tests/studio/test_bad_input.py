@@ -128,3 +128,24 @@ def test_the_second_of_two_windows_is_refused_on_every_change(tmp_path):
         answer = ask(app, method, path, json=body)
         assert answer.status_code == 409 and "Ann" in answer.json()["error"], (path, answer.text)
     assert b"> 13" in one.members["predict.csv"]
+
+
+def test_no_python_is_run_whatever_the_document_says(tmp_path, capsys):
+    """A file with entry points runs their code when it is opened; the studio must not."""
+    text = FILES["knowledge.toml"].decode().replace('table = "predict.csv"', 'entry = "this:d"')
+    app = make_studio(desk(tmp_path, knowledge=f"entry_points = true\n{text}"))
+    findings = ask(app, "POST", "/api/check", json={}).json()["findings"]
+    assert [one["severity"] for one in findings] == ["error"]
+    assert "the studio does not" in str(findings)
+    assert ask(app, "POST", "/api/try", json={"row": {"ash": 10, "seam": "A"}}).status_code == 422
+    assert "Beautiful is better than ugly" not in capsys.readouterr().out
+
+
+def test_nothing_outside_the_folder_of_the_site_is_read(tmp_path):
+    outside = tmp_path / "secret.csv"
+    outside.write_text("ash,then\n> 12,III\n")
+    for name in (str(outside), "../secret.csv"):
+        text = FILES["knowledge.toml"].decode().replace("range.csv", name)
+        app = make_studio(desk(tmp_path / "site", knowledge=text))
+        shown = ask(app, "GET", "/api/desk").text + ask(app, "POST", "/api/check", json={}).text
+        assert "outside the site's folder" in shown and "> 12,III" not in shown

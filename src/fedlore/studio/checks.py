@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import FedloreError
+from ..errors import FedloreError, KnowledgeError
 from ..kernel.findings import Finding, Place
 from ..kernel.schema import Schema
 from ..kernel.sheets import POLICIES
@@ -37,12 +37,22 @@ def judge(members: Mapping[str, bytes]) -> Verdicts:
     """The checkup of some files; a file that cannot be read at all is a finding too."""
     began = time.perf_counter()
     try:
+        _refuse_code(members)
         found = check_file(members)
     except FedloreError as error:
         found = Checkup(
             [Finding("error", "file", Place(FILE), {"error": _without_name(str(error))})]
         )
     return Verdicts(found, time.perf_counter() - began)
+
+
+def _refuse_code(members: Mapping[str, bytes]) -> None:
+    """A page must not be a way to run Python, whoever holds its token."""
+    if toml_in(*files_at(members)).get("entry_points"):
+        raise KnowledgeError(
+            "entry_points = true lets this file run Python functions, which the studio does not: "
+            "remove the key, or check the file with fedlore lint"
+        )
 
 
 def tell_findings(findings: Sequence[Finding], grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:

@@ -68,6 +68,10 @@ class Overlay(Mapping[str, bytes]):
     def __getitem__(self, name: str) -> bytes:
         if name in self._changed:
             return self._changed[name]
+        if not is_own(self._place, name):
+            raise KnowledgeError(
+                f"'{name[:200]}' lies outside the site's folder: the studio reads nothing there"
+            )
         try:
             return path_of(self._place, name).read_bytes()
         except OSError as error:
@@ -76,7 +80,11 @@ class Overlay(Mapping[str, bytes]):
     def __contains__(self, name: object) -> bool:
         if name in self._changed:
             return True
-        return isinstance(name, str) and path_of(self._place, name).is_file()
+        return (
+            isinstance(name, str)
+            and is_own(self._place, name)
+            and path_of(self._place, name).is_file()
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter({FILE: None, **dict.fromkeys(self._changed)})
