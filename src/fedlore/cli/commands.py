@@ -92,6 +92,7 @@ OWN: dict[str, Command] = {
         "federation:federation_app",
         MACHINES,
         "Set up a federation of sites and hand out their kits.",
+        None,
         **{
             "init__schema": "knowledge",
             "add-site__folder": "coordinator",
