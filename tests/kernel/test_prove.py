@@ -200,3 +200,13 @@ def test_of_an_average_every_expert_must_move_as_the_shape_says(combine, status)
     files["said.csv"] = "x,then\n>= 0.5,high\n"  # rises
     known = read_knowledge(files)
     assert prediction_moves(known, known.directions[0]).status == status
+
+
+def test_a_formula_without_a_value_somewhere_is_asked_in_silence(tmp_path):
+    """numpy's warnings of undefined numbers are nobody's fault, and warnings are errors here."""
+    from ..golden.cases import read_cases
+    from ..golden.frozen import write_files
+    from ..golden.surface import findings
+
+    write_files(read_cases()["holes-all-all"], tmp_path)
+    assert findings(tmp_path / "knowledge.toml")

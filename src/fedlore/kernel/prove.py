@@ -165,8 +165,10 @@ def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
     sources = known.range.sources
 
     def broken(x: Array) -> Array:
-        view = see_rows(Numpy(x), known)
-        return ~np.all([view.answer(source).rows for source in sources], axis=0).any(1)
+        with np.errstate(all="ignore"):
+            view = see_rows(Numpy(x), known)
+            rows = [view.answer(source).rows for source in sources]
+        return ~np.all(rows, axis=0).any(1)
 
     def holds(boxes: Boxes) -> Array:
         return np.all([source.sure(boxes) for source in sources], axis=0).any(1)
