@@ -170,7 +170,7 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         hears = self.hears and (known.prediction is not None or known.range is not None)
         task = Regression(self.bins_, self.ordinal, hears)
         client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
-        size = _width(self, rows) + task.told, self.bins_.k
+        size = _width(self, rows) + task.heard_inputs, self.bins_.k
         self.personal_ = _train(self, client, size, task=task)
         self.trust_ = self.personal_.knowledge.trust_at_prediction
         return self
@@ -259,7 +259,7 @@ def _open(
 ) -> tuple[Knowledge, _Array, _Array]:
     """The first rows that an estimator sees, checked, and the knowledge that reads them."""
     how.schema_ = None if known.schema is None else add_columns(known.schema, X)
-    rows, labels = validate_data(how, number_rows(X, how.schema_), y, **_asked(how), **more)
+    rows, labels = validate_data(how, number_rows(X, how.schema_), y, **_validation(how), **more)
     if how.schema_ is None or known.schema is None:
         return known, rows, labels
     if has_names(X):
@@ -281,11 +281,11 @@ def _rows(how: Estimator, X: AnyRows) -> Tensor:
     check_is_fitted(how)
     rows = number_rows(X, how.schema_)
     if how.schema_ is None or not has_names(X):  # else they were found by their names
-        rows = validate_data(how, rows, reset=False, **_asked(how))
+        rows = validate_data(how, rows, reset=False, **_validation(how))
     return _tensor(rows)
 
 
-def _asked(how: Estimator) -> dict[str, object]:
+def _validation(how: Estimator) -> dict[str, object]:
     """What scikit-learn is to make sure of; where values may be missing, the knowledge says."""
     holes = how.schema_ is not None and any(f.may_miss for f in how.schema_.features)
     return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}

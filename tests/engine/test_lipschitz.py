@@ -80,7 +80,7 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     model = lipschitz_mlp(5, Shaping(3, hears=True, start=start), hidden=hidden)
     a, b, wide = 3, 4, model.options.wide
     params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
-    x = torch.randn(a, b, 3 + model.options.told, generator=draw)
+    x = torch.randn(a, b, 3 + model.options.heard_inputs, generator=draw)
     x[:, :, -wide:] = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
     target = torch.zeros(a, 5, b)
     target[:, 2] = 1.0
@@ -101,7 +101,9 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
     a, b = 2, 4
     params = {n: p.detach().expand(a, *p.shape).clone() for n, p in model.named_parameters()}
     params["trunk.0.weight"].fill_(2.0)
-    x = torch.randn(a, b, 3 + model.options.told, generator=torch.Generator().manual_seed(2))
+    x = torch.randn(
+        a, b, 3 + model.options.heard_inputs, generator=torch.Generator().manual_seed(2)
+    )
     x[:, :, -model.options.wide :] = 0.0
     target = torch.zeros(a, 5, b)
     target[:, 4] = 1.0

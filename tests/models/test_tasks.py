@@ -78,7 +78,7 @@ def test_a_model_and_its_task_find_each_other():
     assert task_of(personal) == Classification()
     regressor = PersonalRegressor(mlp(2 + HEARD, 4), Bins(0.0, 1.0, 4), hears=True)
     assert task_of(regressor) == Regression(Bins(0.0, 1.0, 4), hears=True)
-    assert task_of(regressor).told == HEARD
+    assert task_of(regressor).heard_inputs == HEARD
     for name, kind in TASKS.items():
         assert kind.name == name
 

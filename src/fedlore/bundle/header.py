@@ -139,7 +139,7 @@ def check_agreement(header: Header, held: Knowledge) -> None:
 def task_about(held: Knowledge, *, hears: bool = False) -> Classification | Regression:
     """The task that stored knowledge is for."""
     kind = TASKS["classification" if held.line is None else "regression"]
-    return kind.stored(held.bins, hears=hears)
+    return kind.from_header(held.bins, hears=hears)
 
 
 def heard_through(known: Knowledge, header: Header) -> Knowledge:

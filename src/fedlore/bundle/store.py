@@ -230,9 +230,9 @@ def open_members(
     if header.ensemble is not None:
         tensors, k = _tensors(members, ENSEMBLE), len(schema.classes)
         ensemble = restore_ensemble(header.ensemble, tensors, held, shape=shape, classes=k)
-    scaler = header_scaler(header, task.told, inputs)
+    scaler = header_scaler(header, task.heard_inputs, inputs)
     personal = task.build(model, known, scaler=scaler, ensemble=ensemble)
-    try_row(personal, header, task.told, inputs)
+    try_row(personal, header, task.heard_inputs, inputs)
     return Bundle(
         personal.eval(),
         schema,

@@ -19,20 +19,20 @@ def write_rows(rows: Iterable[Row], path: str | Path) -> None:
     """Write rows as jsonl, all or nothing."""
     path = Path(path)
     text = "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows)
-    with _writing(path):
+    with _explain_failure(path):
         write_whole(path, text)
 
 
 def check_writable(path: str | Path) -> None:
     """Refuse an output file before the work that fills it, not after."""
     trial = Path(path).with_name(f".{Path(path).name}.trial")
-    with _writing(trial):
+    with _explain_failure(trial):
         write_whole(trial, "", sync=False)
         trial.unlink()
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _explain_failure(path: Path) -> Iterator[None]:
     """A folder to write in, and a sentence where that cannot be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

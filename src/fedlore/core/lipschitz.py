@@ -58,7 +58,7 @@ class Shaping:
         return self.features + HEARD_PLACES
 
     @property
-    def told(self) -> int:
+    def heard_inputs(self) -> int:
         """Columns behind the features: what is heard, the start, and the sign of every input."""
         return 1 + HEARD_PLACES + self.wide
 
@@ -73,7 +73,7 @@ class Sorted(nn.Module):
 
 
 class Lipschitz(nn.Module):
-    """Logits of ordered answers, (n, features) or with `told` columns behind -> (n, classes).
+    """Logits of ordered answers, (n, features), or what it hears behind them, -> (n, classes).
 
     place = start + unit·(shift + κ·trunk(seen, heard) + Σ clamped coefficient · input).
     """
@@ -113,8 +113,8 @@ class Lipschitz(nn.Module):
         if x.ndim > 2:
             x = x.flatten(1)
         if x.shape[1] == about.features:  # nothing is told of these rows
-            x = pad(x, (0, about.told))
-        if x.shape[1] != about.features + about.told:
+            x = pad(x, (0, about.heard_inputs))
+        if x.shape[1] != about.features + about.heard_inputs:
             raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")
         inputs, start, signs = torch.split(x, [about.wide, 1, about.wide], 1)
         c = self.line.weight[0]

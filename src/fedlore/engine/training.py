@@ -289,7 +289,7 @@ def train(
     clients = [task.enter(member) for member in members]
     clients = fit_inputs(clients, server(model))
     inputs = inputs_of_all(clients)
-    plain = None if inputs is None else leave_unscaled(inputs).widen(task.told)
+    plain = None if inputs is None else leave_unscaled(inputs).widen(task.heard_inputs)
     for client in clients[:1]:
         task.check(model, client.encode(plain))
     privacy, rounds, sample = training.privacy, training.rounds, training.sample

@@ -73,21 +73,21 @@ class Personal(nn.Module):
     def log_probs(self, known: Examples) -> Tensor:
         """Log-probabilities of rows whose knowledge has been evaluated already."""
         known = self.encode(known)
-        return self.mixed(self.logits(known), known)
+        return self.mix(self.logits(known), known)
 
-    def mixed(self, logits: Tensor, known: Examples) -> Tensor:
+    def mix(self, logits: Tensor, known: Examples) -> Tensor:
         """Log-probabilities (n, k) of the whole mixture, from the network's logits."""
         if self.ensemble is None:
             trust = fill_trust(known.trust, self.reliance)
             return inject(logits, known.prior, known.allowed, trust)
         return self.ensemble.log_probs(logits, known)
 
-    def learned(self, logits: Tensor, known: Examples) -> Tensor:
+    def without_expert(self, logits: Tensor, known: Examples) -> Tensor:
         """What network and members favour inside the range without the expert's part, (n, k)."""
         if self.ensemble is None:
             inside = known.allowed
             return logits if inside is None else logits.masked_fill(~inside, -torch.inf)
-        return self.ensemble.learned(logits, known)
+        return self.ensemble.without_expert(logits, known)
 
     @property
     def reliance(self) -> float:

@@ -79,7 +79,7 @@ class Client:
     test: Examples | None = None
     injected: bool = True
     measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
-    told: int = 0  # how many of the last columns are what the expert says, ready to be used
+    heard_inputs: int = 0  # how many of the last columns are what the expert says, ready to be used
     given: Params | None = None  # sums of the rows as they were before they were encoded
     numeric: bool = False  # levels reach the network as one number
     audit: Audit = field(init=False)
@@ -96,15 +96,17 @@ class Client:
                 self.test.check(holes=holes)
                 if not _is_told(self.test):
                     # policies speak of training labels; a test label outside is simply missed
-                    told = self.knowledge.annotate(self.test, training=False)
-                    object.__setattr__(self, "test", told)
+                    shown = self.knowledge.annotate(self.test, training=False)
+                    object.__setattr__(self, "test", shown)
         except FedloreError as error:
             raise type(error)(f"client '{self.id}': {error}") from None
 
     @property
     def inputs(self) -> Inputs | None:
         """How its rows reach a network, where features are not plain numbers."""
-        return None if self.numeric else _inputs(self.knowledge.schema, self.data.x, self.told)
+        return (
+            None if self.numeric else _inputs(self.knowledge.schema, self.data.x, self.heard_inputs)
+        )
 
     def encode(self, scaler: Scaler | None) -> "Client":
         """The same client with rows as a network takes them, before any scaling."""
@@ -121,7 +123,7 @@ class Client:
             self.numeric
             or schema is None
             or x.ndim != 2
-            or x.shape[1] != len(schema.features) + self.told
+            or x.shape[1] != len(schema.features) + self.heard_inputs
         ):
             return ()
         return tuple(i for i, feature in enumerate(schema.features) if feature.may_miss)
@@ -132,10 +134,12 @@ class Client:
             return self.given
         inputs = self.inputs
         found = moments(self.data.x) if inputs is None else inputs.moments(self.data.x)
-        if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
-            found["sum"][-self.told :] = 0.0
+        if self.heard_inputs:  # a mean of 0 and a spread of 1, whatever the rows hold
+            found["sum"][-self.heard_inputs :] = 0.0
             rows = found["rows"]  # one count, or one for each column
-            found["squares"][-self.told :] = rows[-self.told :] if rows.ndim else rows
+            found["squares"][-self.heard_inputs :] = (
+                rows[-self.heard_inputs :] if rows.ndim else rows
+            )
         return found
 
     def bare(self) -> "Client":
@@ -195,10 +199,10 @@ def knowledge_within(member: Member[Predictor]) -> Knowledge:
     return known if member.injected else Knowledge(schema=known.schema, line=known.line)
 
 
-def _inputs(schema: Schema | None, x: Tensor, told: int = 0) -> Inputs | None:
+def _inputs(schema: Schema | None, x: Tensor, heard: int = 0) -> Inputs | None:
     """How rows of a schema reach a network; None where x has other columns than those."""
     found = inputs_of(schema)
-    if found is None or x.ndim != 2 or x.shape[1] != len(found.features) + told:
+    if found is None or x.ndim != 2 or x.shape[1] != len(found.features) + heard:
         return None
     return found
 

@@ -46,7 +46,7 @@ class Ensemble:
         mixture = Mixture((self._network(logits, known), *self.members), self._all, self.expert)
         return mixture.log_probs(known).to(logits.dtype)
 
-    def learned(self, logits: Tensor, known: Examples) -> Tensor:
+    def without_expert(self, logits: Tensor, known: Examples) -> Tensor:
         """The same without the expert's own part, (n, k)."""
         network = self._network(logits, known)
         if not any(self._all):

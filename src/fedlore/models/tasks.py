@@ -107,7 +107,7 @@ class TaskKind(Protocol[P]):
         ...
 
     @property
-    def told(self) -> int:
+    def heard_inputs(self) -> int:
         """How many inputs beside the features the network has for what the expert says."""
         ...
 
@@ -128,7 +128,7 @@ class TaskKind(Protocol[P]):
         ...
 
     @classmethod
-    def stored(cls, bins: Bins | None, *, hears: bool) -> Self:
+    def from_header(cls, bins: Bins | None, *, hears: bool) -> Self:
         """The task of a bundle, from what its header and its knowledge say."""
         ...
 
@@ -148,7 +148,7 @@ class Classification:
     predictor: ClassVar[type[Personal]] = Personal
     chunk: ClassVar[int] = 65_536  # rows whose knowledge is evaluated at a time
     bins: ClassVar[Bins | None] = None
-    told: ClassVar[int] = 0  # a network that hears gets prior and range beside its rows
+    heard_inputs: ClassVar[int] = 0  # a network that hears gets prior and range beside its rows
 
     def enter(self, client: Member[Predictor]) -> Client:
         if not isinstance(client, Client):
@@ -197,13 +197,13 @@ class Classification:
             rows = slice(start, start + BLOCK)
             part = known[rows]
             logits = personal.logits(part)
-            log_probs = personal.mixed(logits, part)
+            log_probs = personal.mix(logits, part)
             if weighed and personal.ensemble is not None and not whole and part.prior is not None:
                 # what is left of the mixture without him; its members speak once
                 left = log_probs.double().exp() - rely[rows].unsqueeze(1) * part.prior.double()
                 torch.argmax(left, 1, out=own[rows])
             elif weighed:
-                torch.argmax(personal.learned(logits, part), 1, out=own[rows])
+                torch.argmax(personal.without_expert(logits, part), 1, out=own[rows])
             predicted[rows] = decide(log_probs, part.prior, part.signs)
             if probabilities is None:
                 probabilities = log_probs.new_empty(n, k)
@@ -253,7 +253,7 @@ class Classification:
         return cls()
 
     @classmethod
-    def stored(cls, bins: Bins | None, *, hears: bool) -> "Classification":
+    def from_header(cls, bins: Bins | None, *, hears: bool) -> "Classification":
         return cls()  # its network says for itself whether it hears
 
 
@@ -310,7 +310,7 @@ class Regression:
                 measure=None
                 if test is None
                 else _Scores(test, known.trust_at_prediction, client.injected),
-                told=self.told,
+                heard_inputs=self.heard_inputs,
             )
         except FedloreError as error:
             raise type(error)(f"client '{client.id}': {error}") from None
@@ -331,7 +331,7 @@ class Regression:
             reason = str(error).splitlines()[0]
             raise ConfigError(
                 f"the model cannot be called on rows of {x.shape[1]} inputs (of which "
-                f"{client.told} are what the expert says): {reason}"
+                f"{client.heard_inputs} are what the expert says): {reason}"
             ) from None
         if outputs != self.bins.k:
             raise ConfigError(f"the model has {outputs} outputs, there are {self.bins.k} bins")
@@ -416,7 +416,7 @@ class Regression:
         return scores | together | {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
 
     @property
-    def told(self) -> int:
+    def heard_inputs(self) -> int:
         return HEARD if self.hears else 0
 
     def listens(self, model: nn.Module) -> bool:
@@ -433,7 +433,7 @@ class Regression:
         return cls(personal.bins, hears=personal.hears, between=reads_between(personal.inner.model))
 
     @classmethod
-    def stored(cls, bins: Bins | None, *, hears: bool) -> "Regression":
+    def from_header(cls, bins: Bins | None, *, hears: bool) -> "Regression":
         if bins is None:
             raise KnowledgeError("a number needs bins, its declared bounds and edges")
         return cls(bins, hears=hears)
