@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from fedlore import KnowledgeError
 from fedlore.answers import Bins, Line, Measured
 from fedlore.kernel.schema import name_columns
+from fedlore.kernel.sheets import parse_csv
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.protocols import kind_of
-from fedlore.knowledge.tables.numbers import read_numbers_table
+from fedlore.knowledge.tables.numbers import parse_numbers_table
 
 SCHEMA = name_columns(["ash", "water"], ["low", "high"])
 
@@ -65,10 +66,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def table(tmp_path, text, kind="range", **settings):
-    path = tmp_path / "table.csv"
-    path.write_text(text)
-    return read_numbers_table(path, SCHEMA, kind=kind, **settings)
+def table(text, kind="range", **settings):
+    return parse_numbers_table(parse_csv(text, "table.csv"), SCHEMA, kind=kind, **settings)
 
 
 def test_a_file_about_a_number(folder):
@@ -142,13 +141,13 @@ def test_a_fault_in_the_file_is_named(folder, old, new, says):
         ("ash\n> 1\n", "range", "one outcome column"),
     ],
 )
-def test_a_fault_in_a_table_has_its_row(tmp_path, text, kind, says):
+def test_a_fault_in_a_table_has_its_row(text, kind, says):
     with pytest.raises(KnowledgeError, match=says):
-        table(tmp_path, text, kind)
+        table(text, kind)
 
 
-def test_a_table_of_numbers_is_silent_where_no_rule_hits(tmp_path):
-    point = table(tmp_path, "ash,then\n> 20,18.5\n> 10,25\n", "predict")
+def test_a_table_of_numbers_is_silent_where_no_rule_hits():
+    point = table("ash,then\n> 20,18.5\n> 10,25\n", "predict")
     said = point(torch.tensor([[25.0, 0.0], [15.0, 0.0], [5.0, 0.0]])).tolist()
     assert said[:2] == [18.5, 25.0] and math.isnan(said[2])
 
@@ -164,14 +163,12 @@ def test_a_table_of_numbers_is_silent_where_no_rule_hits(tmp_path):
     ),
     st.sampled_from(("intersect", "union")),
 )
-def test_tables_of_intervals_equal_a_naive_reading(tmp_path_factory, rules, policy):
+def test_tables_of_intervals_equal_a_naive_reading(rules, policy):
     lines = []
     for above, ends in rules:
         cells = ", ".join(f"{a}..{a + w}" if w else str(a) for a, w in ends)
         lines.append(f'>= {above},"in {cells}"')
-    path = tmp_path_factory.mktemp("t") / "t.csv"
-    path.write_text("ash,then\n" + "\n".join(lines) + "\n")
-    model = read_numbers_table(path, SCHEMA, kind="range", policy=policy)
+    model = table("ash,then\n" + "\n".join(lines) + "\n", policy=policy)
     x = torch.arange(10.0).unsqueeze(1).repeat(1, 2)
     found = model(x)
     for v in torch.arange(-1.0, 14.0, 0.5).tolist():

@@ -268,11 +268,6 @@ def check_confidence(value: float, said: str) -> float:
     return value
 
 
-def format_confidence(value: float) -> str:
-    """A cell that parses back to the confidence."""
-    return number(value)
-
-
 def _decimal(text: str) -> float:
     return float(text.replace(",", "."))
 

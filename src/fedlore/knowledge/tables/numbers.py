@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...answers import Sets
@@ -17,7 +16,7 @@ from ...kernel.cells import TableKind, parse_set
 from ...kernel.schema import Schema
 from ...kernel.sheets import Sheet, TablePolicy, outcome_texts
 from ..missing import find_lacking
-from ..tables.sheets import parse_table, read_sheet
+from ..tables.sheets import parse_table
 from ..tables.table import Table
 
 if TYPE_CHECKING:
@@ -79,20 +78,6 @@ class IntervalTable:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some rule has a condition on."""
         return self.table.looks_at(width)
-
-
-def read_numbers_table(
-    path: str | Path,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-    sheet: str | None = None,
-) -> NumberTable | IntervalTable:
-    """Read a table of numbers (`predict`) or of intervals (`range`) from CSV or XLSX."""
-    page = read_sheet(path, sheet=sheet)
-    return parse_numbers_table(page, schema, kind=kind, policy=policy, outcome=outcome)
 
 
 def parse_numbers_table(
