@@ -39,7 +39,7 @@ class Command:
 def _own(
     place: str, panel: str, help: str, writes: Mapping[str, str] | None = None, **paths: str
 ) -> Command:
-    kinds = {name.replace("__", " "): tuple(said.split()) for name, said in paths.items()}
+    kinds = {name: tuple(said.split()) for name, said in paths.items()}
     return Command(f"fedlore.cli.{place}", help, panel, kinds, writes or {})
 
 
@@ -88,17 +88,16 @@ OWN: dict[str, Command] = {
         "Let each site choose its λ on rows of its own; nothing about it leaves the site.",
         config="federation",
     ),
-    "federation": _own(
-        "federation:federation_app",
-        MACHINES,
+    "federation": Command(
+        "fedlore.cli.federation:federation_app",
         "Set up a federation of sites and hand out their kits.",
-        None,
-        **{
-            "init__schema": "knowledge",
-            "add-site__folder": "coordinator",
-            "remove-site__folder": "coordinator",
-            "renew__folder": "coordinator",
-            "key__kit": "kit",
+        MACHINES,
+        {
+            "init schema": ("knowledge",),
+            "add-site folder": ("coordinator",),
+            "remove-site folder": ("coordinator",),
+            "renew folder": ("coordinator",),
+            "key kit": ("kit",),
         },
     ),
     "server": _own(
