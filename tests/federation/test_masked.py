@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -400,19 +399,3 @@ def test_spoiled_identities_are_named(folder):
     (home / "identity.key").write_bytes((home / "site.key").read_bytes())
     with pytest.raises(Refusal, match="must be an Ed25519 key"):
         Worker(read_kit(home))(Task("keys", 1), terms.text())
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_other_masks_and_the_same_sums(folder, monkeypatch):
-    edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
-    found = []
-    for _ in range(2):
-        sent = []
-        inside = Inside(folder, monkeypatch)
-        inside.wrap["plant-1"] = watched(sent)
-        run = inside.train()
-        words = [r.upload["masked"]["words"].numpy() for t, r in sent if t.kind == "train"]
-        found.append((run.state, np.concatenate(words)))
-    (one, a), (two, b) = found
-    assert_close(one, two)
-    assert (a == b).mean() < 0.01

@@ -187,7 +187,8 @@ def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(touched)
 
 
 def test_lists_of_survivors_must_hold_the_threshold_and_the_site_itself():
-    for survivors in (["site-00", "site-01"], ["site-01", "site-02", "site-03"], ["site-00"] * 4):
+    short, absent = ["site-00", "site-01"], ["site-01", "site-02", "site-03"]
+    for survivors in (short, absent, ["site-00"] * 4, ["site-00", "x", "y"]):
         one = cohort(4, ask=lying(survivors))
         with pytest.raises(FedloreError, match="survivors"):
             one.round()
