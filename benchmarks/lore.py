@@ -12,9 +12,9 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.core.nets import mlp
+from fedlore.engine.lore import client as room
 from fedlore.engine.lore import train_lore
 from fedlore.engine.training import Training, train
-from fedlore.kernel.prove import inside as room
 from fedlore_coke.demo import Demo, plants_of
 
 
@@ -46,20 +46,20 @@ def main() -> None:
         began = time.perf_counter()
         train(clients, network, training)
         plain = time.perf_counter() - began
-        watch = Watch(room.settle)
-        room.settle = watch
+        watch = Watch(room.fit_ensemble)
+        room.fit_ensemble = watch
         try:
             began = time.perf_counter()
             train_lore(clients, training, ordered=True)
             federated = time.perf_counter() - began - watch.seconds
         finally:
-            room.settle = watch.inner
+            room.fit_ensemble = watch.inner
         row = {
             "turn": turn,
             "FLwKM_s": round(plain, 3),
             "lore_federated_s": round(federated, 3),
             "ratio": round(federated / plain, 2),
-            "settle_s_per_site": round(watch.seconds / len(clients), 3),
+            "ensemble_s_per_site": round(watch.seconds / len(clients), 3),
             **machine(),
         }
         print(row, flush=True)
