@@ -8,8 +8,8 @@ from torch import nn
 
 from fedlore import ConfigError, FedAvg
 from fedlore.core import tree
+from fedlore.core.wire import SUMMED
 from fedlore.engine import Local
-from fedlore.privacy.filters import SUMMED
 from fedlore.testing import check_algorithm, check_engine, check_filter, check_model
 
 

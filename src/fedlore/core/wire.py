@@ -18,18 +18,56 @@ from .tree import Payload
 
 __all__ = ["Reply", "Task", "Transport"]
 
-#: What a server may ask of a client, and what the client's upload then holds. A filter may put
-#: something else in its place, and adds tasks of its own (`privacy.settings.ADDED`).
-TASK_KINDS = {
-    "train": "differences with the model's names and shapes",
-    "finish": "nothing: the last local steps stay at home",
-    "evaluate": "nothing; the scores are plain numbers in metrics",
-    "moments": "row count, sums and squares of the features, for a common scaling",
-    "gram": "sums of products of centred rows, for the one-shot model",
-    "vote": "the summed loss of a trial on rows it was not trained on, and their number",
-    "ensemble": "nothing: what a site chooses from the finished trainings stays at home",
-}
 
+@dataclass(frozen=True)
+class TaskKind:
+    """What a server may ask of a client, and how the answer is treated.
+
+    A filter may put something else in the upload's place, and adds tasks of its own
+    (`privacy.settings.ADDED`).
+    """
+
+    holds: str  # what the upload holds
+    summed: bool = False  # only the sum over clients is needed: filters may hide single uploads
+    alone: bool = False  # a client does it for itself: any number of answers will do
+    recipe: bool = False  # a task of lore, which other trainings do not have
+    bits: int = 0  # of the largest |weight × value| of one client, where uploads are encrypted
+    misfit: str = "names, shapes or kinds other than the model's"
+
+
+TASK_KINDS = {
+    "train": TaskKind("differences with the model's names and shapes", summed=True, bits=20),
+    "finish": TaskKind("nothing: the last local steps stay at home", alone=True),
+    "evaluate": TaskKind("nothing; the scores are plain numbers in metrics", alone=True),
+    "moments": TaskKind(
+        "row count, sums and squares of the features, for a common scaling",
+        summed=True,
+        bits=40,
+        misfit="sums of features with other names or shapes than asked for",
+    ),
+    "gram": TaskKind(
+        "sums of products of centred rows, for the one-shot model",
+        summed=True,
+        recipe=True,
+        bits=40,
+        misfit="sums of rows with other names or shapes than asked for",
+    ),
+    "vote": TaskKind(
+        "the summed loss of a trial on rows it was not trained on, and their number",
+        summed=True,
+        recipe=True,
+        bits=40,
+        misfit="sums of other names or shapes than asked for",
+    ),
+    "ensemble": TaskKind(
+        "nothing: what a site chooses from the finished trainings stays at home",
+        alone=True,
+        recipe=True,
+    ),
+}
+#: Tasks whose uploads are only read as a sum, and those of lore alone.
+SUMMED = tuple(name for name, kind in TASK_KINDS.items() if kind.summed)
+LORE_TASKS = tuple(name for name, kind in TASK_KINDS.items() if kind.recipe)
 
 #: Begins the names of bundles that a filter adds to a task: no part of what a client is asked.
 ASIDE = "aside."
@@ -125,7 +163,7 @@ def _pieces(value: object) -> Iterator[bytes]:
         raise FedloreError(f"a task cannot hold {type(value).__name__}: it could not be hashed")
 
 
-MISFIT = "names, shapes or kinds other than the model's"
+MISFIT = TASK_KINDS["train"].misfit
 Shapes = dict[str, dict[str, tuple[object, ...]]]
 
 

@@ -10,7 +10,6 @@ from typing import Protocol
 from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
 
-_ALONE = ("evaluate", "finish", "ensemble")  # what a site does for itself: any number will do
 _SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody waits for
 
 
@@ -153,7 +152,11 @@ class Remote:
     def _least(self, task: Task, to: Sequence[str]) -> tuple[int, int]:
         """How many answers are waited for, and how many must be there in the end."""
         if task.kind in TASK_KINDS or self.needed is None:
-            return (0, 0) if task.kind in _ALONE else (self.quorum, self.quorum)
+            return (
+                (0, 0)
+                if task.kind in TASK_KINDS and TASK_KINDS[task.kind].alone
+                else (self.quorum, self.quorum)
+            )
         others = len(self.sites) - len(to)  # a filter may need something of some sites alone
         return max(0, self.quorum - others), max(0, self.needed - others)
 

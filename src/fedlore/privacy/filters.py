@@ -19,11 +19,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 from ..algorithms import Algorithm, facts_of
 from ..core.aggregate import Aggregate, Mean
 from ..core.tree import Payload
-from ..core.wire import TASK_KINDS, Reply, Task, Transport
+from ..core.wire import SUMMED, TASK_KINDS, Reply, Task, Transport
 from ..errors import FedloreError
-
-#: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
-SUMMED = ("train", "moments", "gram", "vote")
 
 
 class Half(Protocol):

@@ -1,6 +1,6 @@
 """The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .client import LORE_TASKS, LoreClient, Shelf, fit_ensemble, part_of, vote
+from .client import LoreClient, Shelf, fit_ensemble, part_of, vote
 from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
 from .space import (
@@ -24,7 +24,6 @@ __all__ = [
     "Candidate",
     "DoneStep",
     "InProcess",
-    "LORE_TASKS",
     "LoreClient",
     "MAIN",
     "SearchSpace",

@@ -24,9 +24,6 @@ from .rows import WORST, SiteRows, nll_rows
 from .space import MAIN, Trial
 from .stacking import SiteModel, choose_members, stack_of
 
-#: Tasks of the recipe alone; all others are answered as in any training.
-LORE_TASKS = ("gram", "vote", "ensemble")
-
 
 class Shelf(Protocol):
     """Where a client keeps what trainings leave behind."""
@@ -51,7 +48,7 @@ class LoreClient:
         self.rows, self._shelf = rows, shelf
 
     def answer(self, task: Task) -> Reply:
-        """The reply to a task of `LORE_TASKS`."""
+        """The reply to a task of the recipe."""
         upload: Payload = getattr(self, f"_{task.kind}")(task)
         return Reply(self.rows.id, task.round, upload, len(self.rows.member.data))
 

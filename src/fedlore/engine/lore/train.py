@@ -19,7 +19,7 @@ from ...core.metrics import accuracy, decide, nll, violation
 from ...core.nets import server
 from ...core.scaler import Scaler, leave_unscaled
 from ...core.tree import Params, Payload
-from ...core.wire import Reply, Task, Transport
+from ...core.wire import LORE_TASKS, Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.views import reread_rows
 from ...models.client import Client, Member, NumberClient, knowledge_within
@@ -37,7 +37,7 @@ from ..training import (
     inputs_of_all,
     scaler_of,
 )
-from .client import LORE_TASKS, LoreClient
+from .client import LoreClient
 from .rows import SiteRows
 from .server import Progress, conduct
 from .space import MAIN, Agreement, ModelMaker, SearchSpace, Trial, default_space

@@ -4,9 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ...algorithms import Algorithm
 from ...core.scaler import Inputs
-from ...core.wire import Reply, Task, Transport, find_bad_metric, find_flaw, wanted_of
+from ...core.wire import (
+    SUMMED,
+    TASK_KINDS,
+    Reply,
+    Task,
+    Transport,
+    find_bad_metric,
+    find_flaw,
+    wanted_of,
+)
 from ...engine.lore.rows import WORST
-from ...privacy.filters import SUMMED
 from ..remote import QuorumLost
 
 _ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
@@ -29,20 +37,12 @@ def flaw(
     if task.kind not in SUMMED:
         return "tensors where none were asked for" if reply.upload else None
     wanted = wanted_of(task, algorithm.uploads, features, terms=terms, inputs=inputs)
-    if task.kind == "gram":
-        misfit = "sums of rows with other names or shapes than asked for"
-        return find_flaw(reply.upload, wanted, misfit=misfit)
-    if task.kind == "moments":
-        misfit = "sums of features with other names or shapes than asked for"
-        return find_flaw(reply.upload, wanted, misfit=misfit)
-    if task.kind != "train":
-        wrong = find_flaw(
-            reply.upload, wanted, misfit="sums of other names or shapes than asked for"
-        )
-        return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
-    if reply.rows < 1:
-        return f"a count of {reply.rows} rows"
-    return find_flaw(reply.upload, wanted, largest=largest)
+    if task.kind == "train":
+        if reply.rows < 1:
+            return f"a count of {reply.rows} rows"
+        return find_flaw(reply.upload, wanted, largest=largest)
+    wrong = find_flaw(reply.upload, wanted, misfit=TASK_KINDS[task.kind].misfit)
+    return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
 
 
 def _bad_vote(reply: Reply) -> str | None:

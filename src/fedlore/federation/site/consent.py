@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ...core.store import write_whole
-from ...core.wire import TASK_KINDS, Task
-from ...engine.lore import LORE_TASKS, MAIN, Trial, rungs
+from ...core.wire import LORE_TASKS, TASK_KINDS, Task
+from ...engine.lore import MAIN, Trial, rungs
 from ...errors import FedloreError
 from ..remote import Refusal
 from ..terms import Terms, read_terms

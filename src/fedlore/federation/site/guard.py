@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from ...core.wire import TASK_KINDS, Reply, Task, longest
+from ...core.wire import SUMMED, TASK_KINDS, Reply, Task, longest
 from ...engine import Recipe
 from ...errors import FedloreError
-from ...privacy.filters import SUMMED, apply_halves, filter_context, half_for
+from ...privacy.filters import apply_halves, filter_context, half_for
 from ...privacy.settings import ADDED, filters_of
 from ..norms import UsualNorm
 from ..remote import Refusal

@@ -13,9 +13,9 @@ from ...core.conformal import Holding
 from ...core.one_shot import Home, OneShotModel, Posterior
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
-from ...core.wire import Reply, Task
+from ...core.wire import LORE_TASKS, Reply, Task
 from ...engine import Client, NumberClient, Recipe, Site, ready
-from ...engine.lore import LORE_TASKS, LoreClient, SiteModel, SiteRows, Trial
+from ...engine.lore import LoreClient, SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
 from ...engine.lore.train import mixture_scores
 from ...errors import FedloreError

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ...core.store import write_private
 from ...core.tree import Params
+from ...core.wire import SUMMED, TASK_KINDS
 from ...errors import ConfigError, FedloreError
 from ..dp.noise import Entropy
 
@@ -31,12 +32,7 @@ SLOTS = DEGREE // 2
 PIECE = SLOTS - 1  # the first slot of each ciphertext holds the weight
 _ROOM = sum(MODULI[:-1]) - 2  # bits for a number and its scale, a sign and a spare one
 _LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext, framing included
-HEAD = {
-    "train": 20,
-    "moments": 40,
-    "gram": 40,
-    "vote": 40,
-}  # bits of the largest |weight × value| of one site
+HEAD = {name: TASK_KINDS[name].bits for name in SUMMED}
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most
 

@@ -26,10 +26,10 @@ import torch
 
 from ...core.store import Layout
 from ...core.tree import Params, Payload, nest
-from ...core.wire import Reply, Task, Transport, digest, find_bad_metric
+from ...core.wire import SUMMED, Reply, Task, Transport, digest, find_bad_metric
 from ...errors import FedloreError
 from ..dp.noise import Entropy, gaussian
-from ..filters import SUMMED, Filter, FilterContext, Half, Placement, RoundVoid, common_steps
+from ..filters import Filter, FilterContext, Half, Placement, RoundVoid, common_steps
 from ..secagg.fixedpoint import FLOAT_KINDS, read_summands, summands
 from ..secagg.pact import pack_message, raw_bytes
 from .cipher import (

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from ...core.tree import Params, Payload
-from ...core.wire import ASIDE, MISFIT, Reply, Task
+from ...core.wire import ASIDE, MISFIT, SUMMED, Reply, Task
 from ...errors import FedloreError
-from ..filters import SUMMED
 from .fixedpoint import FixedPoint, encode_words, summands
 
 #: The tasks of the protocol, and what the replies hold.

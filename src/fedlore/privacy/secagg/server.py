@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ...core.store import Layout, write_whole
-from ...core.wire import ONLY, Reply, Task, Transport
+from ...core.wire import ONLY, SUMMED, Reply, Task, Transport
 from ...errors import FedloreError
-from ..filters import SUMMED, RoundVoid, common_steps
+from ..filters import RoundVoid, common_steps
 from .crypto import (
     COMMITMENT,
     KEY,
