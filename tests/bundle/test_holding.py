@@ -21,7 +21,7 @@ from fedlore.bundle.score import (
 from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members, with_holdings
 from fedlore.cli.app import app
-from fedlore.core.conformal import Holding, unseen_holdings
+from fedlore.core.conformal import CoveragePromise, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.models.doubt import doubt_classes
@@ -115,7 +115,7 @@ def test_too_few_rows_leave_nothing_behind(classes, tmp_path):
     result = CliRunner().invoke(app, [*words, "--calibrate", str(calm)])
     assert result.exit_code != 0 and "8 rows cannot promise a level of 0.9" in str(result.exception)
     assert not (tmp_path / "out.csv").exists()
-    assert "between 0.7" in Holding(0.9, 0.5, 30).sentence()
+    assert "between 0.7" in CoveragePromise(0.9, 0.5, 30).sentence()
 
 
 def test_a_file_gets_noise_and_ignorance_and_says_what_is_far(classes, tmp_path):
@@ -171,7 +171,7 @@ def test_a_bundle_that_promises_nothing_says_nothing():
 
 
 def test_rows_kept_aside_come_before_a_sites_own(classes):
-    every = [Holding(0.9, 0.1 * i, 20, w) for i, w in enumerate(("unseen", "kept"), 1)]
+    every = [CoveragePromise(0.9, 0.1 * i, 20, w) for i, w in enumerate(("unseen", "kept"), 1)]
     for count, whose in ((2, "kept"), (1, "unseen")):
         one = stored_holding(with_holdings(classes, every[:count]), 0.9)
         assert one is not None and one.whose == whose

@@ -104,7 +104,7 @@ def test_keys_and_certificates_are_looked_at(home, tmp_path):
 def test_a_site_with_spoiled_data_does_not_even_join(home):
     edited(home / "train.csv", ("\n", "\nx"))
     with pytest.raises(FedloreError, match="is not a number"):
-        join_federation(home, stop=None, told=print)
+        join_federation(home, stop=None, say=print)
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path):
@@ -120,7 +120,7 @@ def test_without_tls_only_loopback_is_served(made, tmp_path):
     text = (made / "federation.toml").read_text()
     (folder / "federation.toml").write_text(text.replace("127.0.0.1:", "10.1.2.3:", 1))
     with pytest.raises(FedloreError, match="--insecure is for trials on one machine"):
-        serve_federation(folder, insecure=True, stop=None, told=print)
+        serve_federation(folder, insecure=True, stop=None, say=print)
 
 
 def test_the_commands_make_and_revoke_kits(made, tmp_path):

@@ -46,7 +46,7 @@ def test_what_a_site_dials_goes_through_the_proxy_of_its_environment(tmp_path, m
 
 def test_a_proxy_never_stands_between_processes_of_one_machine(tmp_path, monkeypatch):
     folder = stage_files(tmp_path, ["sent"])
-    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, say=print) as address:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
         monkeypatch.setenv("NO_PROXY", "intern.example")
         here = address.removeprefix("http://")  # without TLS, as the server behind the gate

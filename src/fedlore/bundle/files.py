@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from torch import Tensor
 
-from ..core.conformal import Holding
+from ..core.conformal import CoveragePromise
 from ..data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ..data.rows.cells import passed_over
 from ..errors import ConfigError, FedloreError
@@ -28,7 +28,7 @@ OnError = Literal["stop", "skip", "mark"]
 class _Extras(TypedDict):
     """Columns that were asked for."""
 
-    holding: Holding | None
+    holding: CoveragePromise | None
     doubt: Doubt | None
 
 
@@ -57,7 +57,7 @@ def predict_file(
     on_progress: OnProgress | None = None,
     form: FileForm | None = None,
     fast: bool = True,
-    holding: Holding | None = None,
+    holding: CoveragePromise | None = None,
     doubt: bool = False,
 ) -> Summary:
     """Answer every row of a file of any kind; without `out` the answers go to stdout as CSV.

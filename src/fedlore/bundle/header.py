@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 
 from ..config import build
-from ..core.conformal import Holding, check_level
+from ..core.conformal import CoveragePromise, check_level
 from ..core.scaler import Input, Inputs, Scaler
 from ..data.rows.cells import Extra
 from ..errors import ConfigError, FedloreError
@@ -57,7 +57,7 @@ class Bundle:
     policies: Policies = field(default_factory=Policies)
     shape: tuple[int, ...] = ()  # of one row as the network takes it
     members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    holdings: tuple[Holding, ...] = ()  # what its sets and intervals promise, and to whom
+    holdings: tuple[CoveragePromise, ...] = ()  # what its sets and intervals promise, and to whom
 
     @property
     def knowledge_text(self) -> str:
@@ -298,18 +298,18 @@ HOLDINGS = "holdings.json"
 _MOST = 64  # cuts in one bundle
 
 
-def pack_holdings(holdings: Sequence[Holding]) -> bytes:
+def pack_holdings(holdings: Sequence[CoveragePromise]) -> bytes:
     """The member of a bundle."""
     return (json.dumps([asdict(one) for one in holdings], indent=1) + "\n").encode()
 
 
-def read_holdings(data: bytes) -> tuple[Holding, ...]:
+def read_holdings(data: bytes) -> tuple[CoveragePromise, ...]:
     """The cuts of such a member; nothing in it is believed before it is checked."""
     try:
         values = json.loads(data)
         if not isinstance(values, list) or len(values) > _MOST:
             raise Refused(f"{HOLDINGS} must be a list of at most {_MOST} cuts")
-        found = tuple(build(Holding, one) for one in values)
+        found = tuple(build(CoveragePromise, one) for one in values)
         for one in found:
             check_level(one.level)
             if not (math.isfinite(one.cut) and 0.0 <= one.cut <= 1.0 and one.rows > 0):

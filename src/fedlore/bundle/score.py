@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ..core.conformal import (
     HELD_LEVELS,
+    CoveragePromise,
     CutRows,
-    Holding,
     check_level,
     class_misses,
     find_cut,
@@ -133,7 +133,7 @@ def hold_numbers(answers: Answers, cut: float) -> Tensor:
     return torch.stack([low, torch.minimum(answers.predicted + far, answers.high)], 1)
 
 
-def stored_holding(bundle: Bundle, level: float) -> Holding | None:
+def stored_holding(bundle: Bundle, level: float) -> CoveragePromise | None:
     """What the bundle itself promises at a level: to its own site, or else to all of them."""
     for whose in get_args(CutRows):
         for one in bundle.holdings:
@@ -145,20 +145,20 @@ def stored_holding(bundle: Bundle, level: float) -> Holding | None:
 @torch.no_grad()
 def read_holding(
     bundle: Bundle, path: str | Path, level: float, *, form: FileForm | None = None
-) -> Holding:
+) -> CoveragePromise:
     """What labelled rows of a file allow; they must be none that the bundle learned from."""
     check_level(level)
     scores = _scores(bundle, path, form)
-    return Holding(level, find_cut(scores, level), len(scores))
+    return CoveragePromise(level, find_cut(scores, level), len(scores))
 
 
 def read_holdings_of(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
-) -> tuple[Holding, ...]:
+) -> tuple[CoveragePromise, ...]:
     """The same at every level that a bundle stores and that so many rows allow."""
     scores = _scores(bundle, path, form)
     levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
-    return tuple(Holding(level, find_cut(scores, level), len(scores)) for level in levels)
+    return tuple(CoveragePromise(level, find_cut(scores, level), len(scores)) for level in levels)
 
 
 @torch.no_grad()

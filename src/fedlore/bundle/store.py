@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..core.conformal import Holding
+from ..core.conformal import CoveragePromise
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
@@ -88,7 +88,7 @@ def bundle_of(
     schema: Schema | None = None,
     metrics: Mapping[str, float] | None = None,
     policies: Policies | None = None,
-    holdings: Sequence[Holding] = (),
+    holdings: Sequence[CoveragePromise] = (),
     signature: Signature | None = None,
 ) -> Bundle:
     """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge.
@@ -135,7 +135,7 @@ def save_bundle(
     *,
     schema: Schema | None = None,
     metrics: Mapping[str, float] | None = None,
-    holdings: Sequence[Holding] = (),
+    holdings: Sequence[CoveragePromise] = (),
 ) -> None:
     """Write one client's bundle; without `metrics` it holds the client's last scores."""
     scores = trained.scores(client) if metrics is None else metrics
@@ -251,7 +251,7 @@ def open_members(
 
 
 def with_holdings(
-    bundle: Bundle, holdings: Sequence[Holding], held: Knowledge | None = None
+    bundle: Bundle, holdings: Sequence[CoveragePromise], held: Knowledge | None = None
 ) -> Bundle:
     """The same bundle with what its sets and intervals promise."""
     members = {**bundle.members, HOLDINGS: pack_holdings(holdings)}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..core.conformal import Holding
+from ..core.conformal import CoveragePromise
 from ..core.store import replacing
 from ..errors import FedloreError
 from ..models.answers import DECIDED, Answers
@@ -61,7 +61,7 @@ def answer_columns(
     why: Sequence[Sequence[str]] | None = None,
     kept: Sequence[tuple[str, Any]] = (),
     taken: Sequence[str] = (),
-    holding: Holding | None = None,
+    holding: CoveragePromise | None = None,
     doubt: Doubt | None = None,
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""

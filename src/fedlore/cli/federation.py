@@ -163,7 +163,7 @@ def server_command(
 
     say, form = log_lines(log_level, as_json=log_json)
     with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
-        serve_federation(folder, insecure=insecure, stop=stop, told=say, form=form)
+        serve_federation(folder, insecure=insecure, stop=stop, say=say, form=form)
     say("server stopped")
     end_service(
         stop,

@@ -58,5 +58,5 @@ def page_beside(
                 ) from None
             place = USUAL_PAGE if page == "auto" else PagePlace.read(page)
             token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
-            stack.enter_context(showing_folder(folder, place, token=token, told=say))
+            stack.enter_context(showing_folder(folder, place, token=token, say=say))
         yield

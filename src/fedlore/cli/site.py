@@ -36,7 +36,7 @@ def join_command(
     say, form = log_lines(log_level, as_json=log_json)
     folder = unpack(kit)
     with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
-        take_part(folder, stop=stop, told=say, form=form)
+        take_part(folder, stop=stop, say=say, form=form)
     say("left")
     end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")
 

@@ -58,7 +58,7 @@ HELD_LEVELS = (0.8, 0.9, 0.95)  # that a bundle holds cuts for, where its rows a
 
 
 @dataclass(frozen=True)
-class Holding:
+class CoveragePromise:
     """What rows allow to be promised of sets and intervals."""
 
     level: float
@@ -82,10 +82,10 @@ class Holding:
         )
 
 
-def unseen_holdings(scores: Tensor) -> tuple[Holding, ...]:
+def unseen_holdings(scores: Tensor) -> tuple[CoveragePromise, ...]:
     """The cuts of a site's own rows, at every level that so many of them allow."""
     levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
-    return tuple(Holding(lv, find_cut(scores, lv), len(scores), "unseen") for lv in levels)
+    return tuple(CoveragePromise(lv, find_cut(scores, lv), len(scores), "unseen") for lv in levels)
 
 
 def class_misses(probabilities: Tensor, y: Tensor) -> Tensor:

@@ -35,11 +35,11 @@ def inject(
     if isinstance(trust, Tensor):
         trust = trust.to(prior)
         trust = trust.unsqueeze(-1) if trust.ndim == prior.ndim - 1 else trust
-    told = trust * prior  # rows sum to λ, or to 0 where g_p abstains
+    expert = trust * prior  # rows sum to λ, or to 0 where g_p abstains
     # clamped: a soft row may sum to a hair above 1, and log1p(-1.0000001) is NaN
-    kept = learned + torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
-    spoken = told > 0
-    safe = torch.where(spoken, told, 1.0).log()  # never log(0): keeps the gradient finite
+    kept = learned + torch.log1p(-expert.sum(-1, keepdim=True).clamp(max=1.0))
+    spoken = expert > 0
+    safe = torch.where(spoken, expert, 1.0).log()  # never log(0): keeps the gradient finite
     return torch.where(spoken, torch.logaddexp(kept, safe), kept)
 
 
@@ -61,9 +61,9 @@ def odds_of(prior: Tensor, y: Tensor | None, trust: float) -> Tensor:
     silent. `y` holds class indices, (n, 1), and so has the result; without it the result is
     that of every class, (n, k).
     """
-    told = trust * prior.double()  # 1 - λ has no digits left in single precision
-    aimed = told if y is None else told.gather(-1, y)
-    odds = aimed / (1.0 - told.sum(-1, keepdim=True)).clamp(min=torch.finfo(told.dtype).tiny)
+    expert = trust * prior.double()  # 1 - λ has no digits left in single precision
+    aimed = expert if y is None else expert.gather(-1, y)
+    odds = aimed / (1.0 - expert.sum(-1, keepdim=True)).clamp(min=torch.finfo(expert.dtype).tiny)
     return odds.clamp(max=torch.finfo(prior.dtype).max).to(prior.dtype)
 
 
@@ -97,8 +97,8 @@ def slope(
     -Σ q_i log f^m_i, and the second part Σ q_i w_i·(s - e_i).
     """
     if pair is not None:
-        learned, told = (logits.unsqueeze(dim - 1) + pair).softmax(dim).unbind(dim - 1)
-        error = learned - told
+        learned, expert = (logits.unsqueeze(dim - 1) + pair).softmax(dim).unbind(dim - 1)
+        error = learned - expert
     else:
         error = (logits if wall is None else logits + wall).softmax(dim)  # s
         if odds is None:

@@ -46,9 +46,9 @@ class Hearing(nn.Module):
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> Tensor:
         seen = self.trunk(x)  # (n, h)
-        told = seen.new_zeros(len(seen), self.classes) if prior is None else prior.to(seen.dtype)
+        expert = seen.new_zeros(len(seen), self.classes) if prior is None else prior.to(seen.dtype)
         open_ = seen.new_ones(len(seen), self.classes) if allowed is None else allowed
-        logits: Tensor = self.head(torch.cat([seen, told, open_.to(seen.dtype)], 1))
+        logits: Tensor = self.head(torch.cat([seen, expert, open_.to(seen.dtype)], 1))
         return logits
 
 

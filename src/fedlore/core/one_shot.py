@@ -268,11 +268,11 @@ class OneShot:
     ) -> tuple[Tensor, Tensor]:
         """Scaled rows and what the expert says of them -> features (n, f) and start (n,)."""
         flat = x.flatten(1).double()
-        middle, told = find_places(prior, allowed, like=flat[:, 0], classes=classes)
+        middle, expert = find_places(prior, allowed, like=flat[:, 0], classes=classes)
         nothing = torch.full_like(middle, (classes - 1) / 2)
-        start = {"none": nothing, "middle": middle, "expert": told}[self.start]
+        start = {"none": nothing, "middle": middle, "expert": expert}[self.start]
         if self.hears:
-            flat = torch.cat([flat, heard_numbers(middle, told, classes)[:, 1:]], 1)
+            flat = torch.cat([flat, heard_numbers(middle, expert, classes)[:, 1:]], 1)
         return self.basis(flat), start
 
 

@@ -247,8 +247,8 @@ class Ordered(nn.Module):
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
         """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
-        middle, told = find_places(prior, allowed, like=like, classes=self.classes)
-        return heard_numbers(middle, told, self.classes)
+        middle, expert = find_places(prior, allowed, like=like, classes=self.classes)
+        return heard_numbers(middle, expert, self.classes)
 
 
 def reads_between(model: nn.Module) -> bool:
@@ -277,10 +277,10 @@ def find_places(
     return middle, torch.where(spoken, (said @ at) / torch.where(spoken, total, 1.0), middle)
 
 
-def heard_numbers(middle: Tensor, told: Tensor, classes: int) -> Tensor:
+def heard_numbers(middle: Tensor, expert: Tensor, classes: int) -> Tensor:
     """What a network hears of a row, (..., PLACES_HEARD), each of the size of a scaled feature."""
     centre, unit = (classes - 1) / 2, classes / 4
-    return torch.stack([(middle - centre) / unit, (told - centre) / unit, told - middle], -1)
+    return torch.stack([(middle - centre) / unit, (expert - centre) / unit, expert - middle], -1)
 
 
 def lay_between(place: Tensor, classes: int) -> Tensor:

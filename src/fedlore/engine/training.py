@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, FedAvg, Plan
 from ..core.aggregate import Aggregate, aggregate_of
-from ..core.conformal import Holding
+from ..core.conformal import CoveragePromise
 from ..core.history import Row
 from ..core.nets import server
 from ..core.scaler import Inputs, Scaler, leave_unscaled
@@ -46,7 +46,7 @@ class Fitted(Generic[P]):
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
     ensembles: Mapping[str, Ensemble | NumberEnsemble] = field(default_factory=dict)  # by client
     tables: Mapping[str, Benefit] = field(default_factory=dict)  # what it brought, by client
-    holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)  # by client
+    holdings: Mapping[str, tuple[CoveragePromise, ...]] = field(default_factory=dict)  # by client
 
     @property
     def history(self) -> list[Row]:

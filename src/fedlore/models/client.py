@@ -89,12 +89,12 @@ class Client:
         try:
             holes = self._holes()
             self.data.check(holes=holes)
-            if not _is_told(self.data):
+            if not _is_annotated(self.data):
                 object.__setattr__(self, "data", self.knowledge.annotate(self.data))
             object.__setattr__(self, "audit", count(self.data))
             if self.test is not None:
                 self.test.check(holes=holes)
-                if not _is_told(self.test):
+                if not _is_annotated(self.test):
                     # policies speak of training labels; a test label outside is simply missed
                     shown = self.knowledge.annotate(self.test, training=False)
                     object.__setattr__(self, "test", shown)
@@ -207,5 +207,5 @@ def _inputs(schema: Schema | None, x: Tensor, heard: int = 0) -> Inputs | None:
     return found
 
 
-def _is_told(data: Examples) -> bool:
+def _is_annotated(data: Examples) -> bool:
     return any(part is not None for part in (data.prior, data.allowed, data.signs))

@@ -119,16 +119,16 @@ def class_voices(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def doubt_numbers(regressor: PersonalRegressor, told: Measured) -> Doubt | None:
+def doubt_numbers(regressor: PersonalRegressor, measured: Measured) -> Doubt | None:
     """The doubt of a model of a number, by how far its members differ; None without members."""
     ensemble = regressor.ensemble
     if ensemble is None or not ensemble.members:
         return None
-    told = regressor.see(told)
-    network = network_number(regressor.logits(told), told)
+    measured = regressor.see(measured)
+    network = network_number(regressor.logits(measured), measured)
     parts = [(network, ensemble.network)]
     parts += [
-        (member.number(told), weight)
+        (member.number(measured), weight)
         for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         if weight > 0
     ]

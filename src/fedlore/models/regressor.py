@@ -72,11 +72,11 @@ class PersonalRegressor(nn.Module):
 
     def see(self, x: Tensor | Measured) -> Measured:
         """Rows, annotated before or not, as network and members take them before any scaling."""
-        told = self.annotate(x) if isinstance(x, Tensor) else x
+        measured = self.annotate(x) if isinstance(x, Tensor) else x
         inputs = None if self.personal.scaler is None else self.personal.scaler.inputs
-        if inputs is None or told.x.shape[1] == inputs.width > len(inputs.features):
-            return told
-        return replace(told, x=inputs.encode(told.x))
+        if inputs is None or measured.x.shape[1] == inputs.width > len(inputs.features):
+            return measured
+        return replace(measured, x=inputs.encode(measured.x))
 
     @property
     def decode(self) -> Decode:
@@ -104,36 +104,38 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def distribution(self, x: Tensor | Measured) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
-        told = self.see(x)
+        measured = self.see(x)
         if self.ensemble is None:
-            trust = fill_trust(told.trust, self.reliance)
-            return decode_logits(self.logits(told), told, trust)
-        found = self.ensemble.probabilities(self._network(told), told)
-        return Distribution.spread(found, told.bins, told.sets)
+            trust = fill_trust(measured.trust, self.reliance)
+            return decode_logits(self.logits(measured), measured, trust)
+        found = self.ensemble.probabilities(self._network(measured), measured)
+        return Distribution.spread(found, measured.bins, measured.sets)
 
     @property
     def reliance(self) -> float:
         """λ at prediction, the expert's own weight, where a row has none of its own."""
         return self.knowledge.trust_at_prediction if self.ensemble is None else self.ensemble.expert
 
-    def _network(self, told: Measured) -> Tensor:
+    def _network(self, measured: Measured) -> Tensor:
         """The network's own number, (n,), in S(x)."""
-        return network_number(self.logits(told), told)
+        return network_number(self.logits(measured), measured)
 
     @torch.no_grad()
-    def _number(self, told: Measured) -> Tensor:
+    def _number(self, measured: Measured) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
         assert self.ensemble is not None
-        starts = range(0, max(len(told), 1), NUMBER_BLOCK)
-        parts = (told[i : i + NUMBER_BLOCK] for i in starts)
+        starts = range(0, max(len(measured), 1), NUMBER_BLOCK)
+        parts = (measured[i : i + NUMBER_BLOCK] for i in starts)
         return torch.cat([self.ensemble.number(self._network(part), part) for part in parts])
 
     @torch.no_grad()
-    def logits(self, told: Measured) -> Tensor:
+    def logits(self, measured: Measured) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
-        x = self.see(told).inputs(hears=self.hears)
-        prior = told.between if reads_between(self.personal.model) else told.prior
-        logits = self.personal.logits(Examples(x, None, prior, told.allowed, signs=told.signs))
+        x = self.see(measured).inputs(hears=self.hears)
+        prior = measured.between if reads_between(self.personal.model) else measured.prior
+        logits = self.personal.logits(
+            Examples(x, None, prior, measured.allowed, signs=measured.signs)
+        )
         if logits.shape[1] != self.bins.k:
             raise FedloreError(
                 f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"
@@ -151,9 +153,11 @@ class PersonalRegressor(nn.Module):
 
     def _by_block(self, x: Tensor | Measured, answer: Callable[[Distribution], Tensor]) -> Tensor:
         """Decode many rows with the memory of a few; S(x) is asked for once."""
-        told = self.see(x)
-        starts = range(0, max(len(told), 1), NUMBER_BLOCK)
-        return torch.cat([answer(self.distribution(told[i : i + NUMBER_BLOCK])) for i in starts])
+        measured = self.see(x)
+        starts = range(0, max(len(measured), 1), NUMBER_BLOCK)
+        return torch.cat(
+            [answer(self.distribution(measured[i : i + NUMBER_BLOCK])) for i in starts]
+        )
 
     def with_knowledge(self, knowledge: Knowledge | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""
@@ -167,20 +171,22 @@ class PersonalRegressor(nn.Module):
         )
 
 
-def network_number(logits: Tensor, told: Measured) -> Tensor:
+def network_number(logits: Tensor, measured: Measured) -> Tensor:
     """What a network alone says of a number as a member of a mixture, (n,), in S(x).
 
     The expected value, moved into S(x) and not only to where there is probability, so that an
     order of distributions is one of these numbers too.
     """
-    return within(decode_logits(logits, told, 0.0).expected(), told)
+    return within(decode_logits(logits, measured, 0.0).expected(), measured)
 
 
-def decode_logits(logits: Tensor, told: Measured, reliance: float | Tensor) -> Distribution:
+def decode_logits(logits: Tensor, measured: Measured, reliance: float | Tensor) -> Distribution:
     """Logits (n, k) and what the expert said, as a distribution over numbers."""
-    allowed, sets = told.allowed, told.sets
-    if told.spread is None:
+    allowed, sets = measured.allowed, measured.sets
+    if measured.spread is None:
         learned = inject(logits, None, allowed).exp()
-        return Distribution.spread(learned, told.bins, sets, said=told.said, weight=reliance)
-    mixed = inject(logits, told.prior, allowed, reliance).exp()
-    return Distribution.spread(mixed, told.bins, sets)
+        return Distribution.spread(
+            learned, measured.bins, sets, said=measured.said, weight=reliance
+        )
+    mixed = inject(logits, measured.prior, allowed, reliance).exp()
+    return Distribution.spread(mixed, measured.bins, sets)

@@ -289,7 +289,7 @@ class Regression:
             raise wrong_client(self.name, "NumberClient", client)
         known, bins = client.knowledge, self.bins
         try:
-            told = known.annotate(client.data, Line(bins))
+            measured = known.annotate(client.data, Line(bins))
             test = (
                 None
                 if client.test is None
@@ -297,7 +297,7 @@ class Regression:
             )
             return Client(
                 client.id,
-                self._rows(_see(told, client.injected), self.ordinal),
+                self._rows(_see(measured, client.injected), self.ordinal),
                 Knowledge(
                     trust=known.trust,
                     reliance=known.reliance,
@@ -315,8 +315,8 @@ class Regression:
         except FedloreError as error:
             raise type(error)(f"client '{client.id}': {error}") from None
 
-    def _rows(self, told: Measured, ordinal: float = 0.0) -> Examples:
-        return told.examples(ordinal=ordinal, hears=self.hears, between=self.between)
+    def _rows(self, measured: Measured, ordinal: float = 0.0) -> Examples:
+        return measured.examples(ordinal=ordinal, hears=self.hears, between=self.between)
 
     @torch.no_grad()
     def check(self, model: nn.Module, client: Client) -> None:
@@ -361,17 +361,17 @@ class Regression:
         )
 
     def answer(self, personal: PersonalRegressor, schema: Schema, x: Tensor) -> Answers:
-        told = personal.annotate(x)
-        found = personal.distribution(told)
+        measured = personal.annotate(x)
+        found = personal.distribution(measured)
         n, bins = len(x), personal.bins
         silent = torch.full((n,), torch.nan, dtype=torch.float64)
-        expert = silent if told.said is None else told.said
-        rely = fill_trust(told.trust, personal.reliance)
+        expert = silent if measured.said is None else measured.said
+        rely = fill_trust(measured.trust, personal.reliance)
         trust = torch.where(expert.isnan(), 0.0, rely).float()
         low, high = (torch.full((n,), end, dtype=torch.float64) for end in (bins.lower, bins.upper))
-        if told.sets is not None:
-            low = told.sets.lower.nan_to_num(nan=torch.inf).amin(1)
-            high = told.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
+        if measured.sets is not None:
+            low = measured.sets.lower.nan_to_num(nan=torch.inf).amin(1)
+            high = measured.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
         decided = torch.full((n,), NETWORK, dtype=torch.uint8)
         decided[trust > 0] = BOTH
         decided[trust >= 1] = EXPERT
@@ -380,14 +380,14 @@ class Regression:
         if personal.ensemble is None:
             number = found.middle(ordered=personal.decode == "median")
         else:
-            number = personal.predict(told)
+            number = personal.predict(measured)
         first, last = found.interval(LEVEL)
         # of a mixture the number may lie beside its distribution's middle: it is always inside
         interval = torch.stack([torch.minimum(first, number), torch.maximum(last, number)], 1)
         return Answers(
             number,
             _by_bin(found, bins),
-            every if told.allowed is None else told.allowed,
+            every if measured.allowed is None else measured.allowed,
             expert,
             trust,
             decided,
@@ -401,10 +401,10 @@ class Regression:
         self, personal: PersonalRegressor, schema: Schema, x: Tensor, y: Tensor
     ) -> dict[str, float]:
         """RMSE, MAE, R² and CRPS, numbers outside their set, and how the intervals cover."""
-        told = personal.annotate(x)
-        scores = all_scores(personal.predict(told), y, told.sets)
+        measured = personal.annotate(x)
+        scores = all_scores(personal.predict(measured), y, measured.sets)
         starts = range(0, max(len(x), 1), self.chunk)
-        parts = [personal.distribution(told[i : i + self.chunk]).region(LEVEL) for i in starts]
+        parts = [personal.distribution(measured[i : i + self.chunk]).region(LEVEL) for i in starts]
         n = len(x)
         each = [region_scores(p, y[i : i + self.chunk]) for p, i in zip(parts, starts, strict=True)]
         sizes = [len(p) / max(n, 1) for p in parts]
@@ -412,7 +412,7 @@ class Regression:
             name: sum(part[name] * size for part, size in zip(each, sizes, strict=True))
             for name in each[0]
         }
-        quantiles = personal.quantiles(told, SCORED_LEVELS)
+        quantiles = personal.quantiles(measured, SCORED_LEVELS)
         return scores | together | {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
 
     @property
@@ -452,22 +452,24 @@ def number_reliability(
 class _Scores:
     """Scores of a network's logits on one site's test rows, after decoding."""
 
-    told: Measured
+    measured: Measured
     reliance: float
     injected: bool
 
     def __call__(self, logits: Tensor) -> dict[str, float]:
-        told = self.told
-        if told.y is None:
+        measured = self.measured
+        if measured.y is None:
             return {}
-        trust = fill_trust(told.trust, self.reliance)
-        found = decode_logits(logits, _see(told, self.injected), trust)
-        return all_scores(found.middle(ordered=told.signs is not None), told.y, told.sets)
+        trust = fill_trust(measured.trust, self.reliance)
+        found = decode_logits(logits, _see(measured, self.injected), trust)
+        return all_scores(
+            found.middle(ordered=measured.signs is not None), measured.y, measured.sets
+        )
 
 
-def _see(told: Measured, injected: bool) -> Measured:
+def _see(measured: Measured, injected: bool) -> Measured:
     """What training and prediction may see of the knowledge."""
-    return told if injected else replace(told, said=None, sets=None)
+    return measured if injected else replace(measured, said=None, sets=None)
 
 
 def _by_bin(found: Distribution, bins: Bins) -> Tensor:

@@ -140,7 +140,7 @@ class Workspace:
     def token(self) -> str:
         """The name of the present state, the same after a restart."""
         with self.lock:
-            return self._draft.token or self._settled()
+            return self._draft.token or self._saved_token()
 
     @property
     def members(self) -> Overlay:
@@ -238,7 +238,7 @@ class Workspace:
         except OSError as error:
             raise FedloreError(f"cannot read '{name}': {error.strerror}") from None
 
-    def _settled(self) -> str:
+    def _saved_token(self) -> str:
         """The state without a draft: a hash of every file that the folder has for knowledge."""
         kinds = (".toml", ".csv", ".tsv", ".xlsx", ".xlsm")
         ensemble = self.place.ensemble

@@ -99,19 +99,15 @@ def test_other_names_are_not_answered(folder):
 
 def test_it_is_shown_on_loopback_beside_other_work(folder):
     lines = []
-    with showing_folder(
-        folder, PagePlace("127.0.0.1", 0), token=None, told=lines.append
-    ) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, say=lines.append) as address:
         assert httpx.get(f"{address}/health").json()["status"] == "ok"
         port = int(address.rpartition(":")[2])
         with pytest.raises(FedloreError, match=f"cannot listen on 127.0.0.1:{port}"):
-            with showing_folder(
-                folder, PagePlace("127.0.0.1", port), token=None, told=lines.append
-            ):
+            with showing_folder(folder, PagePlace("127.0.0.1", port), token=None, say=lines.append):
                 pass
         # where any port will do, one that is taken is no reason to have none
         other = PagePlace("127.0.0.1", port, asked=False)
-        with showing_folder(folder, other, token=None, told=lines.append) as second:
+        with showing_folder(folder, other, token=None, say=lines.append) as second:
             assert second != address and httpx.get(f"{second}/health").status_code == 200
     assert lines == [f"watch it at {address}/", f"watch it at {second}/"]
     with pytest.raises(httpx.ConnectError):
@@ -120,7 +116,7 @@ def test_it_is_shown_on_loopback_beside_other_work(folder):
 
 def test_other_machines_need_a_token(folder):
     with pytest.raises(FedloreError, match="can be reached from other machines: set a token"):
-        with showing_folder(folder, PagePlace.read("0.0.0.0:0"), token=None, told=print):
+        with showing_folder(folder, PagePlace.read("0.0.0.0:0"), token=None, say=print):
             pass
     assert not USUAL_PAGE.asked and USUAL_PAGE.host == "127.0.0.1"
 

@@ -23,7 +23,7 @@ def browser(tmp_path_factory):
 
 def test_the_page_fits_its_window_and_complains_of_nothing(browser, tmp_path):
     folder = stage(tmp_path / "fed", TWENTY, now=time.time())
-    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, say=print) as address:
         browser.open(f"{address}/", width=390, dark=True)
         assert browser.ask("document.documentElement.scrollWidth") <= 390
         assert browser.ask("document.querySelectorAll('tbody tr').length") == 20
@@ -34,7 +34,7 @@ def test_the_page_fits_its_window_and_complains_of_nothing(browser, tmp_path):
 
 def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
     folder = stage(tmp_path / "fed", TWENTY, now=time.time())
-    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, say=print) as address:
         browser.open(f"{address}/")
         stage(folder, ["lost"] * 3, now=time.time())
         browser.wait("document.querySelectorAll('tbody tr').length === 3")
@@ -53,7 +53,7 @@ def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
 
 def test_a_token_is_asked_for_and_used(browser, tmp_path):
     folder, token = stage(tmp_path / "fed", ["sent"], now=time.time()), "a-token-of-16-letters"
-    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=token, told=print) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=token, say=print) as address:
         browser.open(f"{address}/")
         browser.wait("!document.getElementById('door').hidden")
         assert "plant-01" not in browser.ask("document.body.innerText")
@@ -70,7 +70,7 @@ def test_a_token_is_asked_for_and_used(browser, tmp_path):
 def test_the_page_breaks_no_rule_of_accessibility(browser, tmp_path, sites, width, dark):
     script = axe()
     folder = stage(tmp_path / "fed", TWENTY[-sites:], now=time.time())
-    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, say=print) as address:
         browser.open(f"{address}/", width=width, dark=dark)
         assert violations(browser, script) == []
         browser.ask("document.getElementById('pause').click()")
@@ -82,7 +82,7 @@ def test_the_page_breaks_no_rule_of_accessibility(browser, tmp_path, sites, widt
 @pytest.mark.parametrize("site", ["plant-1", "plant-3"])  # one that answers, one that refuses
 def test_a_site_s_page_breaks_no_rule_of_accessibility(browser, trained, site, width, dark):
     script, home = axe(), trained / "sites" / site
-    with showing_folder(home, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+    with showing_folder(home, PagePlace("127.0.0.1", 0), token=None, say=print) as address:
         browser.open(f"{address}/", width=width, dark=dark)
         assert violations(browser, script) == []
         browser.ask("document.getElementById('pause').click()")

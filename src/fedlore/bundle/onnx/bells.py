@@ -66,12 +66,14 @@ def _expert_place(build: Builder, prior: str | None, at: str, middle: str, dtype
     return build.op("Where", spoken, build.op("Div", build.op("MatMul", said, at), whole), middle)
 
 
-def heard_nodes(build: Builder, middle: str, told: str, classes: int, dtype: Any) -> list[str]:
+def heard_nodes(build: Builder, middle: str, expert: str, classes: int, dtype: Any) -> list[str]:
     """The three numbers that a network hears, (n, 1) each, as `core.ordinal.heard_numbers`."""
     centre = build.constant((classes - 1) / 2, dtype)
     unit = build.constant(classes / 4, dtype)
-    first, second = (build.op("Div", build.op("Sub", one, centre), unit) for one in (middle, told))
-    return [first, second, build.op("Sub", told, middle)]
+    first, second = (
+        build.op("Div", build.op("Sub", one, centre), unit) for one in (middle, expert)
+    )
+    return [first, second, build.op("Sub", expert, middle)]
 
 
 def logistic_cells(build: Builder, place: str, width: str, classes: int) -> Value:

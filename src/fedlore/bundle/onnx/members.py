@@ -75,9 +75,9 @@ def _classes(
     build: Builder, x: str, known: KnowledgeNodes, member: ClassMember, name: str
 ) -> Value:
     inputs = build.op("Flatten", x, axis=1)
-    told = [build.cast(t, SINGLE) for t in (known.prior, known.allowed) if t is not None]
-    if member.hears and told:
-        inputs = build.op("Concat", inputs, *told, axis=1)
+    expert = [build.cast(t, SINGLE) for t in (known.prior, known.allowed) if t is not None]
+    if member.hears and expert:
+        inputs = build.op("Concat", inputs, *expert, axis=1)
     found = body_nodes(build, inputs, member.body, name)  # (n, k)
     if member.votes:
         k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
@@ -100,13 +100,13 @@ def one_shot_nodes(
     seen, k = member.one_shot_model, member.one_shot_model.classes
     x = scale_nodes(build, x, member.scaler, name)
     flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
-    middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
-    start = {"middle": middle, "expert": told}.get(seen.one_shot.start)
+    middle, expert = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
+    start = {"middle": middle, "expert": expert}.get(seen.one_shot.start)
     if start is None:
         start = build.fill((k - 1) / 2, 1, DOUBLE)
     columns = member.one_shot_model.home.middle.numel()
     if seen.one_shot.hears:
-        heard = heard_nodes(build, middle, told, k, DOUBLE)[1:]
+        heard = heard_nodes(build, middle, expert, k, DOUBLE)[1:]
         flat = build.op("Concat", flat, *heard, axis=1)
     features = _basis(build, flat, seen.one_shot, columns)
     tensors = {**seen.found.bundle(), "middle": seen.home.middle, "level": seen.home.level}

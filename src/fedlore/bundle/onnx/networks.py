@@ -73,9 +73,9 @@ class _Walk:
         def filled(value: float) -> Value:
             return build.op("Expand", build.constant([[value]]), shape)
 
-        told = filled(0.0) if self.prior is None else build.cast(self.prior, SINGLE)
+        expert = filled(0.0) if self.prior is None else build.cast(self.prior, SINGLE)
         open_ = filled(1.0) if self.allowed is None else build.cast(self.allowed, SINGLE)
-        heard = build.op("Concat", seen, told, open_, axis=1)
+        heard = build.op("Concat", seen, expert, open_, axis=1)
         return self.run(module.head, heard, f"{name}.head", rank)
 
     def ordered(self, module: Ordered, x: str, name: str, rank: int) -> tuple[str, int]:
@@ -83,8 +83,8 @@ class _Walk:
         seen, rank = self.run(module.trunk, x, f"{name}.trunk", rank)
         start = build.constant((k - 1) / 2)
         if module.hears:
-            middle, told = place_nodes(build, self.prior, self.allowed, k, SINGLE)
-            heard = heard_nodes(build, middle, told, k, SINGLE)
+            middle, expert = place_nodes(build, self.prior, self.allowed, k, SINGLE)
+            heard = heard_nodes(build, middle, expert, k, SINGLE)
             if options.start != "none":
                 far = build.op(
                     "Mul", build.constant(k / 4), heard[0 if options.start == "middle" else 1]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from torch import Tensor
 
-from ...core.conformal import Holding
+from ...core.conformal import CoveragePromise
 from ...errors import FedloreError
 from ...models.answers import DECIDED, Answers
 from .. import Bundle
@@ -91,7 +91,7 @@ class Answerer:
 
     bundle: Bundle
     kind: torch.dtype  # of the network
-    holding: Holding | None = None  # what its sets and intervals promise
+    holding: CoveragePromise | None = None  # what its sets and intervals promise
     doubts: bool = False  # whether it can tell noise from ignorance
 
     @staticmethod

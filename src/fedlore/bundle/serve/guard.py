@@ -65,7 +65,7 @@ class Doorkeeper:
         began = time.perf_counter()
         status = 0
 
-        async def answering(message: _Message) -> None:
+        async def answer(message: _Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -73,13 +73,13 @@ class Doorkeeper:
             await send(message)
 
         try:
-            await self._admit(scope, receive, answering)
+            await self._admit(scope, receive, answer)
         except _Gone:
             return
         except Exception:  # a fault of ours: the log gets the trace, the client a sentence
             _log.exception("a request failed")
             if not status:
-                await _refuse(500, "the service failed to answer")(scope, receive, answering)
+                await _refuse(500, "the service failed to answer")(scope, receive, answer)
         finally:
             if status and self.measures is not None:
                 spent = time.perf_counter() - began

@@ -58,7 +58,7 @@ class RecordKeeper:
     def __init__(self, bundle: Bundle, record: Record) -> None:
         self._bundle, self._record = bundle, record
         self._find_silence = Answerer.of(bundle).find_silence
-        self._told: MonitorReport | None = None
+        self._report: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
@@ -70,15 +70,15 @@ class RecordKeeper:
                 )
             except FedloreError:  # nothing was written: facts come first
                 raise self._find_silence(rows.x) from None
-            self._told = None if new else self._told
+            self._report = None if new else self._report
             return {"new": new, "rows": len(self._record.rows)}
 
     async def report(self) -> MonitorReport:
         """The judgement on all rows so far."""
         async with self._one:
-            if self._told is None:
-                self._told = await asyncio.to_thread(judge_record, self._record)
-            return self._told
+            if self._report is None:
+                self._report = await asyncio.to_thread(judge_record, self._record)
+            return self._report
 
 
 def add_monitor(

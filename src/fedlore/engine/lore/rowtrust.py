@@ -57,7 +57,7 @@ def trust_classes(
 
 def trust_numbers(
     known: Knowledge,
-    told: Measured,
+    measured: Measured,
     members: Sequence[StackMember],
     share: Mapping[str, float],
     mixed: Tensor,  # (n,) what the ensemble says with one number
@@ -67,18 +67,18 @@ def trust_numbers(
 ) -> tuple[LearnedTrust, Tensor]:
     """The same of a number, and what the mixture says of unseen rows then."""
     others = [v for v in members if v.name in share and v.name != EXPERT]
-    if known.row_trust is None or told.said is None or told.y is None or not others:
+    if known.row_trust is None or measured.said is None or measured.y is None or not others:
         return LearnedTrust(RowChoice()), mixed
     weights = scale_weights([share[v.name] for v in others])
     rest = mixed.new_tensor(weights) @ torch.stack([v.oof for v in others])
-    spoken, said = ~told.said.isnan(), told.said.nan_to_num(nan=0.0)
-    cost, loss = number_costs(rest, said, told.y, mixed)
-    found = _learn(known, told, cost, loss, share.get(EXPERT, 0.0), spoken, scaler, seed)
+    spoken, said = ~measured.said.isnan(), measured.said.nan_to_num(nan=0.0)
+    cost, loss = number_costs(rest, said, measured.y, mixed)
+    found = _learn(known, measured, cost, loss, share.get(EXPERT, 0.0), spoken, scaler, seed)
     if found.rows is None:
         return found, mixed
     own = spoken & ~found.rows.isnan()
     mixed = torch.where(own, (1.0 - found.rows) * rest + found.rows * said, mixed)
-    return found, within(mixed, told)
+    return found, within(mixed, measured)
 
 
 def _learn(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...core.conformal import Holding, unseen_holdings
+from ...core.conformal import CoveragePromise, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
 from ...core.metrics import decide
@@ -80,7 +80,7 @@ class SiteModel:
     scores: Tensor | None = None  # (n,) how far labels lie from answers, out of fold
 
     @property
-    def holdings(self) -> tuple[Holding, ...]:
+    def holdings(self) -> tuple[CoveragePromise, ...]:
         """What these scores allow to be said of the site's new rows."""
         return () if self.scores is None else unseen_holdings(self.scores)
 

@@ -147,12 +147,12 @@ def judge_classes(
     return Verdict(tuple(diagram), found, class_misses(said, y), said)
 
 
-def judge_number(centre: Tensor, told: Measured, width: float) -> Verdict:
+def judge_number(centre: Tensor, measured: Measured, width: float) -> Verdict:
     """Intervals of the final width around numbers that members found without having seen them."""
-    y = told.y
+    y = measured.y
     assert y is not None
     bell = NumberMixture((_Number(centre),), (1.0,), width=width)
-    spread = Distribution.spread(bell.probabilities(told), told.bins, told.sets)
+    spread = Distribution.spread(bell.probabilities(measured), measured.bins, measured.sets)
     ends = [spread.interval(level) for level in NOMINAL]
     low, high = (torch.stack(side, 1) for side in zip(*ends, strict=True))
     diagram = held_shares(low, high, y, NOMINAL)
@@ -162,19 +162,19 @@ def judge_number(centre: Tensor, told: Measured, width: float) -> Verdict:
     return Verdict(tuple(diagram), found, number_misses(centre, inner, y), centre)
 
 
-def number_width(centre: Tensor, told: Measured, usual: float) -> float:
+def number_width(centre: Tensor, measured: Measured, usual: float) -> float:
     """The width under which 90 % intervals hold as many unseen rows as conformal sets would.
 
     Intervals around a number grow with the width, so they are nested sets: the least width that
     holds ⌈(n + 1)·0.9⌉ of n out-of-fold rows (Gupta, Kuchibhotla, Ramdas 2022). Fewer than nine
     rows cannot promise that; they keep the widest that any of them needs.
     """
-    y = told.y
+    y = measured.y
     assert y is not None
-    wanted = min(math.ceil((len(told) + 1) * LEVEL - 1e-9), len(told))
+    wanted = min(math.ceil((len(measured) + 1) * LEVEL - 1e-9), len(measured))
     for factor in _WIDTHS:
         bell = NumberMixture((_Number(centre),), (1.0,), width=factor * usual)
-        spread = Distribution.spread(bell.probabilities(told), told.bins, told.sets)
+        spread = Distribution.spread(bell.probabilities(measured), measured.bins, measured.sets)
         low, high = spread.interval(LEVEL)
         if int(((low <= y) & (y <= high)).sum()) >= wanted:
             return factor * usual

@@ -260,10 +260,10 @@ def _said(
 ) -> Tensor:
     """What a client's model says of some of its rows under each λ, (grid, n)."""
     model = fitted.model(client.id)
-    told = client.knowledge.annotate(client.data[rows], Line(model.bins), training=False)
+    measured = client.knowledge.annotate(client.data[rows], Line(model.bins), training=False)
     return torch.stack(
         [
-            model.with_knowledge(replace(client.knowledge, reliance=value)).predict(told)
+            model.with_knowledge(replace(client.knowledge, reliance=value)).predict(measured)
             for value in grid
         ]
     )

@@ -121,7 +121,7 @@ class Twins:
         self._write = write
         self._now: dict[str, tuple[str, str]] = {}  # site -> its visit and from where
         self._before: dict[str, dict[str, str]] = {}  # visits that another took the place of
-        self._told: set[str] = set()
+        self._named: set[str] = set()
 
     def seen(self, site: str, visit: str, who: str) -> bool:
         """Whether there are two: a start that another took the place of speaks again."""
@@ -130,8 +130,8 @@ class Twins:
         if visit != current:
             before = self._before.setdefault(site, {})
             twice = visit in before
-            if twice and site not in self._told:
-                self._told.add(site)
+            if twice and site not in self._named:
+                self._named.add(site)
                 self._write(
                     f"site '{site}' speaks from two places ({place} and {who}): somebody has a "
                     f"copy of its kit; fedlore federation renew {site} makes a new key"

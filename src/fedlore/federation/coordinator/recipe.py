@@ -29,7 +29,7 @@ class Underway(Protocol):
 
     def save(self, run: Run, common: Payload, *, trial: str = "") -> None: ...
 
-    def told(self, rounds: int) -> list[str]: ...
+    def privacy_lines(self, rounds: int) -> list[str]: ...
 
 
 def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
@@ -57,7 +57,9 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
         at = {"round": run.round} if main else {}
         took = time.monotonic() - began[0]
         session.status.add_round(run, took, trial=name)
-        session.status.write(trial=name, privacy=session.told(run.round if main else 0), **at)
+        session.status.write(
+            trial=name, privacy=session.privacy_lines(run.round if main else 0), **at
+        )
         if main:
             session.reports.round(run, took)
         began[0] = time.monotonic()

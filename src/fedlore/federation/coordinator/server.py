@@ -37,7 +37,7 @@ def serve_federation(
     *,
     insecure: bool,
     stop: threading.Event,
-    told: Callable[[str], None],
+    say: Callable[[str], None],
     form: LogForm | None = None,
 ) -> None:
     """Run until told to stop; a server that dies or falls silent is started again."""
@@ -55,12 +55,12 @@ def serve_federation(
     with alone(folder / "server.lock", "a server for this federation"):
         tls = None if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         bell = DoorBell(bell_token((folder / "runner.secret").read_bytes()))
-        keeper = Keeper(folder, federation, tls, stop, told, bell.port)
+        keeper = Keeper(folder, federation, tls, stop, say, bell.port)
         with write_log(folder / "logs" / "gateway.log", form) as log:
 
             def alarm(line: str) -> None:
                 log(line)
-                told(line)
+                say(line)
 
             gate = Gateway(
                 federation.host if federation.host in LOOPBACK else "0.0.0.0",
@@ -121,11 +121,11 @@ class Keeper:
         federation: Federation,
         tls: ssl.SSLContext | None,
         stop: threading.Event,
-        told: Callable[[str], None],
+        say: Callable[[str], None],
         bell: int,
     ) -> None:
         self._bell = bell
-        self._folder, self._federation, self._stop, self._told = folder, federation, stop, told
+        self._folder, self._federation, self._stop, self._say = folder, federation, stop, say
         self._tls, self._certified = tls, 0.0
         self._warned = -_DAY
         self.port: int | None = None  # where it listens on loopback, once it answers
@@ -168,7 +168,7 @@ class Keeper:
                 if len(ends) > _RESTARTS:
                     raise FedloreError(f"the server keeps ending: see '{child.log}'")
                 reason = f"the server ended with code {child.code()}"
-            self._told(f"{reason}: starting it again")
+            self._say(f"{reason}: starting it again")
 
     def _watch(self, child: Child, port: int) -> str:
         """Until the server ends, or must be started again for a reason, or we are told to stop."""
@@ -202,7 +202,7 @@ class Keeper:
                     "take the key again"
                 )
             if let_in is None:
-                self._told(
+                self._say(
                     f"listening on {self._federation.address}, {len(self._enrolled)} sites enrolled"
                 )
             let_in, self.port = dict(self._enrolled), port
@@ -213,7 +213,7 @@ class Keeper:
         self._lost.clear()
         shut_out, lost = link.enrol(self._enrolled)
         for name in shut_out:
-            self._told(f"shut out: {name}")
+            self._say(f"shut out: {name}")
         return lost
 
     def _refresh(self) -> None:
@@ -225,7 +225,7 @@ class Keeper:
         if self._tls is not None and time.monotonic() - self._warned >= _DAY:
             self._warned = time.monotonic()
             for line in ending_soon(self._folder):
-                self._told(line)
+                self._say(line)
         found = {name: raw_key(key) for name, key in enrolled_keys(self._folder).items()}
         self._enrolled, self._names = found, {key: name for name, key in found.items()}
 

@@ -100,8 +100,8 @@ def _session(
         journal.folder.rename(aside)
     filters = coordinator_filters(federation, len(keys), terms.run, folder)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
-    told, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
-    return Session(folder, federation, keys, terms, journal, *told, usual)
+    parts, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
+    return Session(folder, federation, keys, terms, journal, *parts, usual)
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Session:
             assert self.entry is not None
             self.save(now, self.entry.common)
             self.status.add_round(now, time.monotonic() - began[0])
-            self.status.write(round=now.round, privacy=self.told(now.round))
+            self.status.write(round=now.round, privacy=self.privacy_lines(now.round))
             self.reports.round(now, time.monotonic() - began[0])
             began[0] = time.monotonic()
 
@@ -232,7 +232,7 @@ class Session:
             wanted = wanted_of(task, algorithm(task).uploads, features, terms=gram, inputs=inputs)
             return hiding.flaw(task, reply, wanted)
 
-        def watch(notice: Notice) -> None:
+        def take_note(notice: Notice) -> None:
             if (notice.what, notice.kind) == ("reply", "ensemble"):
                 self.settled.add(notice.site)
             self.status.notice(notice)
@@ -240,11 +240,11 @@ class Session:
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, n = sorted(self.keys), len(self.keys)
-        told, needed = (first, watch, self.status.ask), a.privacy.needs(n) or None
-        remote = Remote(mail, sites, a.least(n), a.deadline, _GRACE, *told, needed)
+        parts, needed = (first, take_note, self.status.ask), a.privacy.needs(n) or None
+        remote = Remote(mail, sites, a.least(n), a.deadline, _GRACE, *parts, needed)
         transport = guard_transport(remote, self.filters, local=False)
         judged = Judged(transport, check) if self.filters else transport
-        return AmongPeers(judged, self.usual, a.least(n), watch)
+        return AmongPeers(judged, self.usual, a.least(n), take_note)
 
     def scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""
@@ -263,7 +263,7 @@ class Session:
         self.journal.save(run, about, common)
         self.entry = JournalEntry(run, about, common)
 
-    def told(self, rounds: int) -> list[str]:
+    def privacy_lines(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
         return privacy_lines(self.filters, rounds=rounds, sample=self.federation.sample)
 
@@ -278,7 +278,7 @@ class Session:
         self.status.write(
             state="finished",
             round=run.round,
-            privacy=self.told(run.round),
+            privacy=self.privacy_lines(run.round),
             scores=[dict(row) for row in last_scores(run.rows)],
         )
 

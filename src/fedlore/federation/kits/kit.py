@@ -269,11 +269,11 @@ def _schema(schema: Schema, *, number: bool) -> dict[str, Any]:
     """A schema as TOML values, without what is left open."""
     blank = Feature("blank")
 
-    def told(feature: Feature) -> dict[str, Any]:
+    def values(feature: Feature) -> dict[str, Any]:
         values = asdict(feature)
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
-    features = [told(feature) for feature in schema.features]
+    features = [values(feature) for feature in schema.features]
     if number:  # its label and bins stand in [target]
         return {"features": features}
     return {

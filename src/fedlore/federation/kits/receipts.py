@@ -34,10 +34,8 @@ def name_key(key: bytes) -> str:
 class Receipts:
     """One small file at the coordinator."""
 
-    def __init__(
-        self, folder: Path, keys: Mapping[str, bytes], told: Callable[[str], None]
-    ) -> None:
-        self._folder, self._told = folder, told
+    def __init__(self, folder: Path, keys: Mapping[str, bytes], say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
         self._names = {name: name_key(key) for name, key in keys.items()}
         self._kept: dict[str, str] = {}
         self._roll = ""  # as it was signed last
@@ -62,7 +60,7 @@ class Receipts:
             return
         short = now.behind(before) if before is not None else ""
         if short:
-            self._told(f"site '{site}': its {short}: it was cut or put back")
+            self._say(f"site '{site}': its {short}: it was cut or put back")
             return
         self._kept[self._names[site]], self._roll = said, ""
         with suppress(OSError):  # a full disk is the journal's to report
@@ -84,12 +82,12 @@ def sign_roll(folder: Path, books: Mapping[str, str], at: float) -> str:
     return json.dumps(told)
 
 
-def read_roll(told: str, authorities: bytes) -> tuple[float, dict[str, str]]:
+def read_roll(text: str, authorities: bytes) -> tuple[float, dict[str, str]]:
     """What `sign_roll` signed and when, if one of these authorities vouches for who signed it."""
     try:
-        if len(told) > _LARGEST:
+        if len(text) > _LARGEST:
             raise ValueError("too long")
-        found = json.loads(told)
+        found = json.loads(text)
         text, signature = str(found["roll"]), base64.b64decode(found["signature"], validate=True)
         shown = x509.load_pem_x509_certificate(str(found["by"]).encode())
         known = x509.load_pem_x509_certificates(authorities)

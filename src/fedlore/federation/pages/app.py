@@ -153,7 +153,7 @@ def watch_folder(folder: Path) -> Shown:
 
 @contextmanager
 def showing_folder(
-    folder: Path, place: PagePlace, *, token: str | None, told: Callable[[str], None]
+    folder: Path, place: PagePlace, *, token: str | None, say: Callable[[str], None]
 ) -> Iterator[str]:
     """The page of a folder while something else is done; its address."""
     check_host(place.host, token=token, insecure=False)
@@ -161,7 +161,7 @@ def showing_folder(
     app = make_watch(watch_folder(folder), token=token, hosts=names)
     port = place.port if place.asked or _is_free(place) else 0
     with showing(app, host=place.host, port=port) as address:
-        told(f"watch it at {address}/")
+        say(f"watch it at {address}/")
         yield address
 
 

@@ -196,7 +196,7 @@ def show_site(seen: SiteOverview) -> str:
     where = "in" if seen.joined else "not in"
     line = f"{where}, at {seen.coordinator}"
     parts = [head_line(f"Site {seen.name}", line, describe_site(seen), list(_warnings(seen)))]
-    parts.append("<h2>What was asked</h2>\n" + _asked(seen))
+    parts.append("<h2>What was asked</h2>\n" + _question_table(seen))
     parts.append("<h2>The last of it</h2>\n" + _events(seen))
     parts.append(f"<h2>What this site demands</h2>\n{show_pairs(seen.policy)}")
     return "\n".join(parts)
@@ -235,7 +235,7 @@ def _warnings(seen: SiteOverview) -> Iterator[str]:
         yield f"The privacy budget is spent, or nearly so: {say_budget(budget)}"
 
 
-def _asked(seen: SiteOverview) -> str:
+def _question_table(seen: SiteOverview) -> str:
     rows = [
         [kind, str(count.get("answered", 0)), str(count.get("refused", 0))]
         for kind, count in seen.counts.items()

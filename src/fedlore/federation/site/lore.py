@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...algorithms import FlatParams
-from ...core.conformal import Holding
+from ...core.conformal import CoveragePromise
 from ...core.one_shot import Home, OneShotModel, Posterior
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
@@ -97,9 +97,9 @@ def personal_of(
     )
 
 
-def holdings_of(about: Mapping[str, Any]) -> tuple[Holding, ...]:
+def holdings_of(about: Mapping[str, Any]) -> tuple[CoveragePromise, ...]:
     """What the site's own rows allow to be said of new ones."""
-    return tuple(Holding(**one) for one in about.get("holdings", ()))
+    return tuple(CoveragePromise(**one) for one in about.get("holdings", ()))
 
 
 def has_model(kit: Kit, run: str) -> bool:

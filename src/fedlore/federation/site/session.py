@@ -34,7 +34,7 @@ def join_federation(
     folder: Path,
     *,
     stop: threading.Event,
-    told: Callable[[str], None],
+    say: Callable[[str], None],
     form: LogForm | None = None,
 ) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
@@ -49,14 +49,14 @@ def join_federation(
             f"fedlore accept '{folder}'"
         )
     kit.client(kit.terms().schema, kit.terms().bins)
-    _learn(kit, told)
+    _learn(kit, say)
     limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         log = _log_to(folder / "site.log", form or LogForm())
 
         def tell(line: str) -> None:
             log.info(line)
-            told(line)
+            say(line)
 
         node = kit.state / "node"
 
@@ -88,12 +88,12 @@ def _number(path: Path) -> int:
         return 0
 
 
-def _learn(kit: Kit, told: Callable[[str], None]) -> None:
+def _learn(kit: Kit, say: Callable[[str], None]) -> None:
     if not kit.file.insecure:
-        learn_authority(kit, told)
+        learn_authority(kit, say)
 
 
-def learn_authority(kit: Kit, told: Callable[[str], None]) -> None:
+def learn_authority(kit: Kit, say: Callable[[str], None]) -> None:
     """Take over a renewed authority from a server that the old one still vouches for."""
     path = kit.folder / "ca.crt"
     known = path.read_bytes()
@@ -106,7 +106,7 @@ def learn_authority(kit: Kit, told: Callable[[str], None]) -> None:
         return  # away, or not to be trusted: joining itself will say so
     if found != known:
         write_whole(path, found, private=True)
-        told("the coordinator has a new authority, which the one before vouches for")
+        say("the coordinator has a new authority, which the one before vouches for")
 
 
 def _log_to(path: Path, form: LogForm) -> logging.Logger:

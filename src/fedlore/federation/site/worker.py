@@ -49,8 +49,8 @@ class _Plain:
 class Worker:
     """Answers tasks in this process, with everything that is ready kept ready."""
 
-    def __init__(self, kit: Kit, told: Callable[[str], None] = lambda line: None) -> None:
-        self._kit, self._told = kit, told
+    def __init__(self, kit: Kit, say: Callable[[str], None] = lambda line: None) -> None:
+        self._kit, self._say = kit, say
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
@@ -75,7 +75,7 @@ class Worker:
                 reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError | OSError) else repr(error)
-            self._told(f"round {task.round}: {task.kind} refused: {reason}")
+            self._say(f"round {task.round}: {task.kind} refused: {reason}")
             self._note(event="refused", reason=reason, **where)
             self._vain += 1
             if self._vain > _VAIN:  # who only asks in vain shall not fill the disk with it
@@ -85,7 +85,7 @@ class Worker:
         self._vain = 0
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
         self._note(event="answered", **sent, **where)
-        self._told(f"round {task.round}: {task.kind} answered")
+        self._say(f"round {task.round}: {task.kind} answered")
         return replace(reply, books=SiteBooks.of(self._books()).text())
 
     def _compare(self, roll: str) -> None:
@@ -95,7 +95,7 @@ class Worker:
         except FedloreError as error:
             raise Refusal(str(error)) from None
         for line in behind:
-            self._told(f"the coordinator's receipts: {line}")
+            self._say(f"the coordinator's receipts: {line}")
             self._note(event="noticed", kind="receipts", reason=line)
         missing = self._held.missing(self._books())
         if missing:
@@ -114,7 +114,7 @@ class Worker:
         try:
             self._audit.write(**facts)
         except OSError as error:  # site.log may lie on the same full disk: say it on the screen
-            self._told(
+            self._say(
                 f"cannot write '{self._audit.path}': {error.strerror}; nothing leaves this site"
             )
             raise Refusal("this site cannot write its audit log, so nothing leaves it") from None
@@ -189,7 +189,7 @@ class Worker:
             try:
                 recipe = terms.recipe()
             except FedloreError as error:  # what else is installed here is nobody's business
-                self._told(f"cannot take part: {error}")
+                self._say(f"cannot take part: {error}")
                 raise Refusal(
                     f"this site cannot make model '{terms.model.kind}' or algorithm "
                     f"'{terms.algorithm.name}': its own log says why (is the package installed?)"
@@ -204,7 +204,7 @@ class Worker:
                     part = _Plain(task.enter(client), recipe)
             except FedloreError as error:
                 _log.error("%s", error)
-                self._told(f"cannot take part: {error}")
+                self._say(f"cannot take part: {error}")
                 raise Refusal(
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
