@@ -177,3 +177,11 @@ def test_tables_of_intervals_equal_a_naive_reading(rules, policy):
             said = [any(a <= v <= a + w for a, w in ends) for above, ends in rules if row >= above]
             naive = (all(said) if policy == "intersect" else any(said)) if said else True
             assert held[row] == naive
+
+
+def test_rules_that_name_one_number_in_two_ways_agree():
+    page = parse_csv("ash,then\n> 1,4\n> 2,4.0\n> 3,5\n", "p.csv")
+    table = parse_numbers_table(page, SCHEMA, kind="predict", policy="unique")
+    assert table(torch.tensor([[2.5, 0.0]])).tolist() == [4.0]
+    with pytest.raises(KnowledgeError, match="disagree"):
+        table(torch.tensor([[3.5, 0.0]]))
