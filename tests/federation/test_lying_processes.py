@@ -15,16 +15,17 @@ from fedlore.federation.flower.transport import Mail
 from fedlore.federation.journal import read_state
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys
-from fedlore.federation.remote import Letter
+from fedlore.federation.remote import Letter, Remote
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.audit import REPEATS
 from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
+from fedlore.privacy.secagg.filter import SecureAggregation
 
 from ..laws.test_algorithms import assert_close
-from .inside import agree, reference
+from .inside import agree, edited, reference
 from .test_lying import task_of
 from .test_processes import running, trial
 
@@ -139,3 +140,41 @@ def test_whatever_is_asked_nothing_leaves_that_was_not_agreed_to(tmp_path):
         assert sum(e["event"] == "answered" for e in lies) == REPEATS
         reasons = " ".join(e["reason"] for e in lies if e["event"] == "refused")
         assert all(words in reasons for _, words in BEYOND)  # every refusal has a line
+
+
+class Losing:
+    """A way on which answers to `train` of some sites get lost on purpose."""
+
+    def __init__(self, remote, lost):
+        self._remote, self._lost = remote, lost
+
+    def clients(self):
+        return self._remote.clients()
+
+    def exchange(self, task, to):
+        replies = self._remote.exchange(task, to)
+        return [r for r in replies if task.kind != "train" or r.client not in self._lost]
+
+
+def test_no_second_sum_of_a_round_is_opened(tmp_path):
+    """The sum of four sites beside that of three of them would be the fourth's upload."""
+    folder = trial(tmp_path / "fed", sites=4, rounds=2)
+    edited(folder / "federation.toml", ("secure_aggregation = false", "secure_aggregation = true"))
+    terms = terms_of(read_deployed(folder), run="twice", participants=4)
+    with running(folder), lying(folder) as liar:
+
+        def summed(shift=0.0, lost=()):
+            liar.mail.online()
+            mail = replace(liar.mail, terms=terms.text())
+            remote = Remote(mail, liar.sites, 1, 60.0, needed=0)
+            way = SecureAggregation(asked=4, run="twice").over(Losing(remote, lost))
+            return [r.names for r in way.exchange(task_of(terms, shift=shift), liar.sites)]
+
+        assert summed() == [tuple(liar.sites)]
+        assert summed(lost=liar.sites[3:]) == []
+        assert summed(1e-6, lost=liar.sites[3:]) == []  # next to the same weights
+        bare = replace(terms, privacy=Privacy())
+        liar.refused(task_of(bare), bare, "are not those that this site agreed")
+    for home in homes(folder)[:3]:
+        reasons = [e["reason"] for e in audit(home) if e["event"] == "refused"]
+        assert sum("it would tell single uploads" in reason for reason in reasons) == 2

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -91,6 +92,19 @@ def crowded() -> float:
     return max(1.0, os.getloadavg()[0])
 
 
+def test_four_sites_ten_rounds_equal_one_process(tmp_path):
+    folder = trial(tmp_path / "fed", sites=4, rounds=10)
+    with running(folder):
+        child = start_training(folder)
+        assert child.wait(600) == 0, child.tail()
+    local = reference(folder)
+    about, shared = read_state(folder / "shared.weights")
+    assert about["round"] == 10
+    assert_close(shared, {"model": local.state["model"]})
+    entry, wrong = Journal(folder / "journal").last()
+    assert entry.run.rows == local.rows and not wrong
+
+
 def test_every_algorithm_equals_one_process(tmp_path):
     """The sites stay up: what they train by comes with the tasks."""
     folder = trial(tmp_path / "fed", ("lr = 0.05", "lr = 0.05\nsteps = 6"), rounds=2)
@@ -149,6 +163,22 @@ def test_a_killed_site_is_done_without_and_takes_part_again(tmp_path):
     assert run.round == 8 and min(merged) == 2 and merged[-1] == 3
     assert run.accepted == dict.fromkeys(("plant-1", "plant-2", "plant-3"), 8)
     assert {n.what for n in told} <= {"reply", "silent", "late"}
+
+
+def test_a_killed_coordinator_loses_nothing(tmp_path):
+    folder = trial(tmp_path / "fed", SLOWER, rounds=6)
+    with running(folder) as federation:
+        first = start_training(folder)
+        wait_until(lambda: rounds_done(folder) >= 2)
+        first.kill()
+        second = start_training(folder, "--resume")
+        wait_until(lambda: rounds_done(folder) >= 4)
+        federation.server.kill()
+        federation.restart_server()
+        assert second.wait(600) == 0, second.tail()
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
 
 
 def test_twenty_random_kills_lose_nothing(tmp_path):
@@ -230,6 +260,20 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
         assert not canary.exists()
 
 
+def test_both_sides_say_that_versions_differ(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=1)
+    with running(folder):
+        code = (
+            "import fedlore.federation.terms as a, sys; a.fedlore_version = lambda: '9.9'\n"
+            "from fedlore.cli import main; sys.argv[1:] = ['train', sys.argv[1]]; main()"
+        )
+        child = Child([sys.executable, "-c", code, str(folder)], log=folder / "logs" / "train.log")
+        assert child.wait(300) == 2
+    assert "the coordinator 9.9: install the same version" in said(child)
+    assert "9.9" in (folder / "sites" / "plant-1" / "audit.jsonl").read_text()
+    assert "quorum" in said(child)
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_everything(tmp_path, sign):
     folder = trial(tmp_path / "fed", SLOWER, sites=2, rounds=100)
@@ -264,6 +308,23 @@ def test_it_needs_no_network_beyond_loopback(tmp_path):
     child = Child([*inside, *fedlore_command("up", str(folder))], log=tmp_path / "up.log")
     assert child.wait(600) == 0, said(child)
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
+
+
+def test_a_full_disk_ends_the_training_cleanly(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=8)
+    (folder / "journal").mkdir()
+    small = f"mount -t tmpfs -o size=100k none {folder / 'journal'}"
+    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not let us mount a small disk")
+    with running(folder):
+        command = [*inside, *fedlore_command("train", str(folder))]
+        child = Child(command, log=folder / "logs" / "train.log")
+        assert child.wait(300) == 2
+    assert "No space left on device; what was written before is safe" in said(child)
+    assert json.loads((folder / "status.json").read_text())["state"] == "stopped"
 
 
 def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
 """Strangers against real processes: what they can reach, and that a training goes on meanwhile."""
 
+import json
 import os
 import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -256,6 +258,33 @@ def test_a_kit_that_was_copied_is_noticed(tmp_path):
             wait_until(lambda: [s.state for s in Watcher(folder).look().sites][0] == "copied")
         finally:
             twin.stop()
+
+
+def test_a_full_disk_at_a_site_is_a_sentence_and_the_others_go_on(tmp_path):
+    folder = trial(tmp_path / "fed", ("deadline = 120.0", "deadline = 20.0"), sites=3, rounds=2)
+    home, kept = folder / "sites" / "plant-1", tmp_path / "kept"
+    shutil.copytree(home, kept)
+    small = f"mount -t tmpfs -o size=400k none '{home}' && cp -a '{kept}/.' '{home}' && "
+    small += f"(dd if=/dev/zero of='{home}/fill' bs=1k 2>/dev/null || true)"
+    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not let us mount a small disk")
+    with running(folder) as federation:
+        federation.sites["plant-1"].stop()
+        full = Child([*inside, *fedlore_command("join", str(home))], log=tmp_path / "full.log")
+        try:
+            wait_until(lambda: "is in, at" in full.tail(), 300.0)
+            train_federation(folder)
+            told = " ".join(full.tail(60).split())
+            assert full.code() is None, told
+        finally:
+            full.stop()
+    assert "No space left on device; nothing leaves this site" in told, told
+    assert "Traceback" not in told and told.count("site.log': No space left") == 1
+    rows = [json.loads(x) for x in (folder / "rounds.jsonl").read_text().splitlines()]
+    assert [row["merged"] for row in rows] == [2, 2]
 
 
 def test_what_a_site_writes_is_its_owner_s_alone(tmp_path):

@@ -109,7 +109,9 @@ def parse_numbers_table(
                 f"{page.file}, {named[index]}: a prediction names one number, got '{texts[index]}'"
             )
     values = [ends[0][0] for ends in found]
-    rules = [replace(rule, outcome=(values.index(values[rule.outcome[0]]),)) for rule in table.rules]
+    rules = [
+        replace(rule, outcome=(values.index(values[rule.outcome[0]]),)) for rule in table.rules
+    ]
     same = replace(table, rules=tuple(rules))  # "4" and "4.0" are one number: such rules agree
     return NumberTable(same, (*values, *(0.0,) * len(spare)))
 
