@@ -157,7 +157,7 @@ class Keeper:
                 private=True,
             )
             try:
-                reason = self._watch(child, port)
+                reason = self._wait_for(child, port)
             finally:
                 self.port = None
                 child.stop()
@@ -170,7 +170,7 @@ class Keeper:
                 reason = f"the server ended with code {child.code()}"
             self._say(f"{reason}: starting it again")
 
-    def _watch(self, child: Child, port: int) -> str:
+    def _wait_for(self, child: Child, port: int) -> str:
         """Until the server ends, or must be started again for a reason, or we are told to stop."""
         link, began = Link(f"127.0.0.1:{port}"), time.monotonic()
         heard = looked = began

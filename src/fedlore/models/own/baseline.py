@@ -188,7 +188,7 @@ def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
     asked = signature(make)
 
     @wraps(make)
-    def found(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def remember(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         kept = _KEPT.get()
         if kept is None:
             return make(*args, **kwargs)
@@ -201,7 +201,7 @@ def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
         answer: _R = kept[key]
         return answer
 
-    return found
+    return remember
 
 
 def _digest(value: object) -> bytes:
