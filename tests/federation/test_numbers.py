@@ -31,13 +31,13 @@ MENU = """
 folds = 2
 finishes = [0]
 own = false
-[[menu.candidates]]
+[[search_space.candidates]]
 hears = true
 head = "ordered"
 start = "expert"
 private = true
 hidden = [4]
-[[menu.candidates]]
+[[search_space.candidates]]
 hears = true
 plain = 0.5
 soft = 1.0

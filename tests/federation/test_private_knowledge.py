@@ -31,7 +31,7 @@ SHAPED = """
 [search_space]
 folds = 2
 finishes = [0]
-[[menu.candidates]]
+[[search_space.candidates]]
 head = "shaped"
 hidden = [4]
 

@@ -185,7 +185,7 @@ def test_twenty_random_kills_lose_nothing(tmp_path):
     """Sites, server and training in turn, each killed at a random moment after some progress."""
     dice = random.Random(8)
     # everybody's answer is waited for, however long a site takes to come back
-    folder = trial(tmp_path / "fed", SLOWER, ("quorum = 0.5", "quorum = 1.0"), rounds=80)
+    folder = trial(tmp_path / "fed", SLOWER, ("quorum = 0.5", "quorum = 1.0"), rounds=240)
     with running(folder) as federation:
         training = start_training(folder)
         for _ in range(20):
