@@ -345,3 +345,8 @@ def test_a_range_is_calibrated_on_the_expert_as_he_is_read_again(tmp_path):
     scorer = next(one for one in known.range.ranges if hasattr(one, "scorer")).scorer
     assert torch.equal(scorer(x), lone_expert(Knowledge.read(path).prediction)(x))
     assert isinstance(known.prediction, Softened)
+
+
+def test_a_table_in_which_every_rule_always_holds_is_not_soft():
+    with pytest.raises(KnowledgeError, match="use the table itself"):
+        soft((HIGH[0], 1.0), (SULPHUR[0], 1.0))

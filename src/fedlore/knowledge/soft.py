@@ -144,7 +144,7 @@ def split_ranges(models: Sequence[Any]) -> tuple[list[Any], list[SoftRange]]:
         if isinstance(model, SoftTable):
             always, mostly = split_rules(model)
             hard += [] if always is None else [always]
-            soft += [] if mostly is None else [mostly]
+            soft.append(mostly)
         elif isinstance(model, SoftFormulas):
             soft.append(model)
         else:

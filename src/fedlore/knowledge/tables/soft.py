@@ -48,6 +48,11 @@ class SoftTable:
                     f"{self.table.label(index)}: a confidence must lie in (0, 1], got "
                     f"{confidence:g}"
                 )
+        if min(self.confidences) == 1.0:
+            raise KnowledgeError(
+                f"{self.table.name}: every rule has confidence 1, so nothing is soft: use the "
+                "table itself"
+            )
         if self.table.policy not in ("first", "priority", "intersect"):
             raise KnowledgeError(
                 f"{self.table.name}: rules with a confidence need the hit policy first, priority "
@@ -96,12 +101,6 @@ class SoftTable:
         heard = speaking & some
         toward, against = (torch.where(heard, side, 0.0) for side in (toward, against))
         return (toward @ outcomes + against @ (1.0 - outcomes)) * allowed, heard.any(1)
-
-    def only(self, chosen: tuple[int, ...]) -> SoftTable:
-        """Some of the rules."""
-        rules = tuple(self.table.rules[index] for index in chosen)
-        confidences = tuple(self.confidences[index] for index in chosen)
-        return replace(self, table=replace(self.table, rules=rules), confidences=confidences)
 
     @cached_property
     def _outcomes(self) -> Tensor:
@@ -167,9 +166,11 @@ def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
     return allowed
 
 
-def split_rules(model: SoftTable) -> tuple[Table | None, SoftTable | None]:
+def split_rules(model: SoftTable) -> tuple[Table | None, SoftTable]:
     """The rules of a range table that always hold, and those that hold in most cases only."""
-    numbers = range(len(model.confidences))
-    hard = tuple(i for i in numbers if model.confidences[i] == 1.0)
-    soft = tuple(i for i in numbers if model.confidences[i] < 1.0)
-    return model.only(hard).table if hard else None, model.only(soft) if soft else None
+    rules = list(zip(model.table.rules, model.confidences, strict=True))
+    hard = tuple(rule for rule, share in rules if share == 1.0)
+    soft = replace(model.table, rules=tuple(rule for rule, share in rules if share < 1.0))
+    shares = tuple(share for _, share in rules if share < 1.0)
+    always = replace(model.table, rules=hard) if hard else None
+    return always, replace(model, table=soft, confidences=shares)
