@@ -25,7 +25,7 @@ from ..knowledge.tables.table import Table
 from .checks import judge
 from .draft import Workspace
 from .edits import edit_toml
-from .requests import Calibration
+from .requests import CalibrationRequest
 from .verdict import hear_knowledge, tables_in, usable
 
 ROWS_TOLD = 20  # rows told one by one
@@ -245,7 +245,7 @@ def _hits(cells: Mapping[str, str], schema: Schema, x: Tensor) -> Tensor:
     return table.hits(x)[:, 0]
 
 
-def calibrate_draft(desk: Workspace, said: Calibration) -> None:
+def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
     """Put a calibrated range into the draft, in the place of the one that was there."""
     with desk.lock:
         desk.check(said.token)

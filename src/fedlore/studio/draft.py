@@ -111,7 +111,7 @@ class Stale(FedloreError):
 
 
 @dataclass(frozen=True)
-class Draft:
+class DraftState:
     """What was typed and not saved yet."""
 
     token: str  # names this very state
@@ -132,7 +132,7 @@ class Workspace:
         self._last = ("", "", "")  # who changed what, and when, for whoever comes too late
 
     @property
-    def draft(self) -> Draft:
+    def draft(self) -> DraftState:
         """What was typed so far."""
         return self._draft
 
@@ -152,7 +152,7 @@ class Workspace:
         """The files as they are on disk."""
         return Overlay(self.place, {})
 
-    def change(self, token: str, files: Mapping[str, bytes], *, who: str, what: str) -> Draft:
+    def change(self, token: str, files: Mapping[str, bytes], *, who: str, what: str) -> DraftState:
         """Replace some files of the draft; on disk before it returns."""
         with self.lock:
             self.check(token)
@@ -168,7 +168,9 @@ class Workspace:
             ]  # typed back again
             for name in same:
                 del changed[name], base[name]
-            fresh = Draft(secrets.token_hex(8) if changed else "", changed, base, who, what, now())
+            fresh = DraftState(
+                secrets.token_hex(8) if changed else "", changed, base, who, what, now()
+            )
             self._remember(fresh)
             self._note(fresh)
             return fresh
@@ -219,10 +221,10 @@ class Workspace:
 
     def _forget(self, who: str, what: str) -> None:
         self._file.unlink(missing_ok=True)
-        self._draft = Draft("")
+        self._draft = DraftState("")
         self._last = (who, what, now())
 
-    def _note(self, draft: Draft) -> None:
+    def _note(self, draft: DraftState) -> None:
         self._draft = draft
         self._last = (draft.who, draft.what, draft.when)
 
@@ -246,7 +248,7 @@ class Workspace:
         said = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in found]
         return hash_bytes(json.dumps(said).encode())[:16]
 
-    def _remember(self, draft: Draft) -> None:
+    def _remember(self, draft: DraftState) -> None:
         if not draft.changed:
             self._file.unlink(missing_ok=True)
             return
@@ -267,16 +269,16 @@ class Workspace:
                 "page only"
             ) from None
 
-    def _recall(self) -> Draft:
+    def _recall(self) -> DraftState:
         clear_parts(self.place.state, "draft.json.*")
         try:
             values = json.loads(self._file.read_text(encoding="utf-8"))
             files = {name: _unpacked(said) for name, said in values["files"].items()}
             words = {key: str(values[key]) for key in ("token", "who", "what", "when")}
             base = {str(name): str(values["base"][name]) for name in files}
-            return Draft(changed=files, base=base, **words)
+            return DraftState(changed=files, base=base, **words)
         except FileNotFoundError:
-            return Draft("")
+            return DraftState("")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FedloreError(
                 f"'{self._file}' is no draft of the studio ({error}): put it away to go on"

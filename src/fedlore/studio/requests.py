@@ -49,7 +49,7 @@ class NewTable(Change):
     columns: list[str] = Field(max_length=200)
 
 
-class Calibration(Change):
+class CalibrationRequest(Change):
     """A range calibrated on the site's rows."""
 
     alpha: float = Field(gt=0, lt=1)  # the share of labels that it may miss

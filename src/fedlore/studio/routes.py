@@ -26,7 +26,7 @@ from .examples import example_rows, propose_rows, start_examples
 from .grids import read_grids
 from .maps import draw_curve, draw_map, find_nearest
 from .requests import (
-    Calibration,
+    CalibrationRequest,
     Change,
     DocumentChange,
     FormulaText,
@@ -42,7 +42,7 @@ from .requests import (
     TwoVersions,
     WantedClass,
 )
-from .site_model import SiteModel, draw_trust
+from .site_model import SiteBundle, draw_trust
 from .verdict import judge_row, tried_row
 from .versions import compare_versions, list_versions, save_draft, version_files
 
@@ -69,7 +69,7 @@ def add_writing(app: FastAPI, desk: Workspace) -> None:
         return show_workspace(desk)
 
     @app.post("/api/calibrate")
-    def calibrated(said: Calibration) -> dict[str, Any]:
+    def calibrated(said: CalibrationRequest) -> dict[str, Any]:
         calibrate_draft(desk, said)
         return show_workspace(desk)
 
@@ -103,7 +103,7 @@ def add_writing(app: FastAPI, desk: Workspace) -> None:
 
 def add_versions(app: FastAPI, desk: Workspace) -> None:
     """What was saved when, by whom and why, and what it changed."""
-    model = SiteModel(desk.place.bundle)
+    model = SiteBundle(desk.place.bundle)
 
     @app.get("/api/versions")
     def versions() -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def add_signing(app: FastAPI, desk: Workspace) -> None:
 
 def add_trying(app: FastAPI, desk: Workspace) -> None:
     """StudioRequest the draft about rows."""
-    model = SiteModel(desk.place.bundle)
+    model = SiteBundle(desk.place.bundle)
 
     known: dict[str, Checkup] = {}  # of the present state alone
 

@@ -18,7 +18,7 @@ from ..knowledge.findings.checkup import Checkup
 from .verdict import hear_knowledge, usable
 
 
-class SiteModel:
+class SiteBundle:
     """A bundle, opened when it is first asked."""
 
     def __init__(self, path: Path | None) -> None:

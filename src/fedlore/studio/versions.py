@@ -18,7 +18,7 @@ from .checks import judge, read_schema
 from .compare import compare_answers
 from .draft import Workplace, Workspace, is_own, now
 from .requests import SaveRequest
-from .site_model import SiteModel, tell_moves
+from .site_model import SiteBundle, tell_moves
 
 _NUMBER = re.compile(r"\d{4,}")
 
@@ -152,7 +152,7 @@ def files_of(desk: Workspace, name: str) -> Mapping[str, bytes]:
 
 
 def compare_versions(
-    desk: Workspace, before: str, after: str, model: SiteModel | None = None
+    desk: Workspace, before: str, after: str, model: SiteBundle | None = None
 ) -> dict[str, Any]:
     """Where two states answer otherwise, on all inputs and on the site's own rows.
 
