@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedlore.errors import FedloreError
-from fedlore.federation.coordinator.connection import Bucket, GateLimits, RefusalLog, Twins
 from fedlore.federation.coordinator.gateway import ROUTES, Gateway
+from fedlore.federation.coordinator.limits import Bucket, GateLimits, RefusalLog, Twins
 from fedlore.federation.kits.certificates import new_authority, new_server, raw_key
 from fedlore.federation.processes import free_port
 

@@ -30,14 +30,23 @@ class TaskKind:
     holds: str  # what the upload holds
     summed: bool = False  # only the sum over clients is needed: filters may hide single uploads
     alone: bool = False  # a client does it for itself: any number of answers will do
+    trains: bool = False  # by the plan's seed and rate; the client keeps what came of it
+    noised: bool = False  # a privacy budget can cover it
+    patience: int = 1  # deadlines that a client may take for it
     recipe: bool = False  # a task of lore, which other trainings do not have
     bits: int = 0  # of the largest |weight × value| of one client, where uploads are encrypted
     misfit: str = "names, shapes or kinds other than the model's"
 
 
 TASK_KINDS = {
-    "train": TaskKind("differences with the model's names and shapes", summed=True, bits=20),
-    "finish": TaskKind("nothing: the last local steps stay at home", alone=True),
+    "train": TaskKind(
+        "differences with the model's names and shapes",
+        summed=True,
+        trains=True,
+        noised=True,
+        bits=20,
+    ),
+    "finish": TaskKind("nothing: the last local steps stay at home", alone=True, trains=True),
     "evaluate": TaskKind("nothing; the scores are plain numbers in metrics", alone=True),
     "moments": TaskKind(
         "row count, sums and squares of the features, for a common scaling",
@@ -48,6 +57,7 @@ TASK_KINDS = {
     "gram": TaskKind(
         "sums of products of centred rows, for the one-shot model",
         summed=True,
+        noised=True,
         recipe=True,
         bits=40,
         misfit="sums of rows with other names or shapes than asked for",
@@ -62,12 +72,15 @@ TASK_KINDS = {
     "ensemble": TaskKind(
         "nothing: what a site chooses from the finished trainings stays at home",
         alone=True,
+        patience=10,  # nobody waits for it but the site itself
         recipe=True,
     ),
 }
 #: Tasks whose uploads are only read as a sum, and those of lore alone.
 SUMMED = tuple(name for name, kind in TASK_KINDS.items() if kind.summed)
 LORE_TASKS = tuple(name for name, kind in TASK_KINDS.items() if kind.recipe)
+TRAININGS = tuple(name for name, kind in TASK_KINDS.items() if kind.trains)
+NOISED = tuple(name for name, kind in TASK_KINDS.items() if kind.noised)
 
 #: Begins the names of bundles that a filter adds to a task: no part of what a client is asked.
 ASIDE = "aside."

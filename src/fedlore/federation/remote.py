@@ -10,8 +10,6 @@ from typing import Protocol
 from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
 
-_SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody waits for
-
 
 class Refusal(FedloreError):
     """A site will not do what it was asked; the reason may leave the site."""
@@ -151,18 +149,17 @@ class Remote:
 
     def _least(self, task: Task, to: Sequence[str]) -> tuple[int, int]:
         """How many answers are waited for, and how many must be there in the end."""
-        if task.kind in TASK_KINDS or self.needed is None:
-            return (
-                (0, 0)
-                if task.kind in TASK_KINDS and TASK_KINDS[task.kind].alone
-                else (self.quorum, self.quorum)
-            )
+        kind = TASK_KINDS.get(task.kind)  # None: a filter's own
+        if kind is not None or self.needed is None:
+            quorum = 0 if kind is not None and kind.alone else self.quorum
+            return quorum, quorum
         others = len(self.sites) - len(to)  # a filter may need something of some sites alone
         return max(0, self.quorum - others), max(0, self.needed - others)
 
     def _patience(self, task: Task) -> float:
         """Seconds for which sites that are online are waited for."""
-        return self.deadline * (_SETTLING if task.kind == "ensemble" else 1.0)
+        kind = TASK_KINDS.get(task.kind)
+        return self.deadline * (1 if kind is None else kind.patience)
 
     def _push(self, task: Task, to: Sequence[str]) -> None:
         names = self.post.push(task, to, 2 * self._patience(task) + 60.0) if to else []

@@ -11,42 +11,44 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from email.utils import formatdate
 
 import h11
 
 from ...errors import FedloreError
 from ..bell import DoorBell
 from ..flower.node import VISIT, UnknownKey, Unsigned, read_signer
-from .connection import (
-    HUNG_UP,
-    Bucket,
-    GateLimits,
-    RefusalLog,
-    Strangers,
-    TurnedAway,
-    Twins,
-    VisitAnswer,
-    serve_visit,
-)
+from .limits import Bucket, GateLimits, RefusalLog, Strangers, Twins
 from .status import EVERY, Presence
 
 FLEET = "/v1/fleet/"
-LEAVE = FLEET + "deactivate-node"
-ROUTES = frozenset(
-    FLEET + name
-    for name in (
-        "activate-node",
-        "deactivate-node",
-        "send-node-heartbeat",
-        "pull-messages",
-        "push-messages",
-        "push-object",
-        "pull-object",
-        "confirm-message-received",
-    )
-)
+ENTER, LEAVE, PULL = (FLEET + n for n in ("activate-node", "deactivate-node", "pull-messages"))
+PUSHES = (FLEET + "push-messages", FLEET + "push-object")
+_MORE = ("send-node-heartbeat", "pull-object", "confirm-message-received")
+ROUTES = frozenset([ENTER, LEAVE, PULL, *PUSHES, *(FLEET + name for name in _MORE)])
 HEALTH, AUTHORITY = "/health", "/authority"  # what anybody may ask
+HUNG_UP = (OSError, EOFError, h11.RemoteProtocolError)  # somebody has hung up
+_PASSED = (b"content-type", b"accept")
+_PIECE = 65_536
+
+
+class TurnedAway(Exception):
+    """A request that goes no further, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class VisitAnswer:
+    """What is said to a request."""
+
+    status: int
+    body: bytes
+    kind: str = "text/plain; charset=utf-8"
 
 
 @dataclass
@@ -138,7 +140,7 @@ class Gateway:
             self._refusals.note("strangers", "too many connections that nobody has signed on")
         try:
             with line:
-                await serve_visit(self, line, who, number)
+                await self._visit(line, who, number)
         except TimeoutError:
             self._refusals.note(who, "too slow")
         except ssl.SSLError as error:
@@ -150,6 +152,21 @@ class Gateway:
         finally:
             self._strangers.drop(number)
             self.presence.disconnect(number)
+
+    async def _visit(self, line: socket.socket, who: str, number: int) -> None:
+        """Serve a connection from its first byte to its last."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        async with asyncio.timeout(self.limits.patience):
+            transport, _ = await self._loop.connect_accepted_socket(
+                lambda: protocol, line, ssl=self.tls
+            )
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+        visit = Visit(self, reader, writer, who, number)
+        try:
+            await visit.serve()
+        finally:
+            await visit.close()
 
     def judge(self, head: h11.Request, who: str) -> bytes | None:
         """The key of the site that may ask this, None for what anybody may ask."""
@@ -190,10 +207,8 @@ class Gateway:
         self.presence.connect(number, self.keys().get(key, "?"))
 
     def carried(self, key: bytes, received: int, sent: int) -> None:
+        """So many bytes of a site went on, and so many back."""
         self.presence.carry(self.keys().get(key, "?"), received, sent)
-
-    def port(self) -> int | None:
-        return self.upstream()
 
     def open_answer(self, target: bytes) -> VisitAnswer:
         if target == AUTHORITY.encode():
@@ -203,6 +218,7 @@ class Gateway:
         return VisitAnswer(200, b"ok")
 
     async def hold(self, key: bytes) -> bool:
+        """Wait a little for tasks; whether this is still the request to answer with one."""
         if self.bell is None:
             return False
         self._waiting[key] = turn = object()
@@ -210,6 +226,7 @@ class Gateway:
         return self._waiting.get(key) is turn
 
     def entered(self, key: bytes) -> None:
+        """A site begins anew: what it asked for before is not waited for any more."""
         self._waiting.pop(key, None)
 
     def heard(self) -> None:
@@ -217,5 +234,158 @@ class Gateway:
             self.bell.ring_trainings()
 
     def lost(self, key: bytes) -> VisitAnswer:
+        """What to say to an enrolled site that the server does not let in."""
         self.vanished(self.keys().get(key, "?"))
         return VisitAnswer(503, b"the server has lost this site and takes it in again")
+
+
+class Visit:
+    """Requests one after the other, each judged by its head before its body is read."""
+
+    def __init__(
+        self,
+        gate: Gateway,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        who: str,
+        number: int,
+    ) -> None:
+        self._gate, self._reader, self._writer = gate, reader, writer
+        self._who, self._number = who, number
+        self._server: tuple[int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._signed = False
+
+    async def serve(self) -> None:
+        limits = self._gate.limits
+        talk = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
+        while True:
+            async with asyncio.timeout(limits.idle if self._signed else limits.patience):
+                head = await self._next(talk)
+            if not isinstance(head, h11.Request):
+                return
+            try:
+                key = self._gate.judge(head, self._who)
+                if key is not None and not self._signed:
+                    self._signed = True
+                    self._gate.known(self._number, key)
+                answer = await self._go_on(talk, head, key)
+            except TurnedAway as error:
+                answer = self._gate.refuse(self._who, error)
+                await self._tell(talk, head, answer, last=True)
+                return
+            await self._tell(talk, head, answer, last=False)
+            if talk.our_state is h11.MUST_CLOSE:
+                return
+            talk.start_next_cycle()
+
+    async def _next(self, talk: h11.Connection) -> object:
+        while (event := talk.next_event()) is h11.NEED_DATA:
+            talk.receive_data(await self._reader.read(_PIECE))
+        return event
+
+    async def _go_on(
+        self, talk: h11.Connection, head: h11.Request, key: bytes | None
+    ) -> VisitAnswer:
+        body, limits = bytearray(), self._gate.limits
+        most = limits.body if key is not None else 0
+        async with asyncio.timeout(limits.patience + most / limits.slowest):
+            while isinstance(event := await self._next(talk), h11.Data):
+                body += event.data
+                if len(body) > most:
+                    raise TurnedAway(413, f"a request of more than {most} bytes")
+        if key is None:
+            return self._gate.open_answer(head.target)
+        path = head.target.decode("ascii")
+        if path == ENTER:
+            self._gate.entered(key)
+        answer = await self._ask(head, bytes(body))
+        nothing = path == PULL and answer.status == 200 and not answer.body
+        if nothing and await self._gate.hold(key):
+            if self._reader.at_eof():  # a task for one that is gone would be lost
+                raise EOFError
+            answer = await self._ask(head, bytes(body))
+        if path in PUSHES and answer.status == 200:
+            self._gate.heard()
+        self._gate.carried(key, len(body), len(answer.body))
+        refused = path == ENTER and 400 <= answer.status < 500
+        return self._gate.lost(key) if refused else answer
+
+    async def _ask(self, head: h11.Request, body: bytes) -> VisitAnswer:
+        port = self._gate.upstream()
+        if port is None:
+            return VisitAnswer(503, b"the server is being started")
+        fresh = self._server is None or self._server[0] != port
+        try:
+            async with asyncio.timeout(self._gate.limits.answer):
+                try:
+                    return await self._exchange(port, head, body)
+                except HUNG_UP:
+                    self._drop_server()
+                    if fresh:
+                        raise
+                    return await self._exchange(port, head, body)  # it had been idle for too long
+        except (*HUNG_UP, TimeoutError):
+            self._drop_server()
+            return VisitAnswer(503, b"the server does not answer")
+
+    async def _exchange(self, port: int, head: h11.Request, body: bytes) -> VisitAnswer:
+        if self._server is None or self._server[0] != port:
+            self._drop_server()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            self._server = (port, reader, writer)
+        _, reader, writer = self._server
+        passed = [
+            (name, value)
+            for name, value in head.headers
+            if name in _PASSED or name.startswith(b"flwr-")
+        ]
+        own = [(b"host", b"127.0.0.1"), (b"content-length", str(len(body)).encode())]
+        talk = h11.Connection(h11.CLIENT)
+        request = h11.Request(method=head.method, target=head.target, headers=own + passed)
+        parts = [request, h11.Data(data=body), h11.EndOfMessage()]
+        writer.write(b"".join(talk.send(part) or b"" for part in parts))
+        await writer.drain()
+        status, kind, found = 0, "", bytearray()
+        while not isinstance(event := talk.next_event(), h11.EndOfMessage):
+            if event is h11.NEED_DATA:
+                piece = await reader.read(_PIECE)
+                if not piece and not status:
+                    raise EOFError
+                talk.receive_data(piece)
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+                told = {name: value for name, value in event.headers}
+                kind = told.get(b"content-type", b"application/octet-stream").decode("latin-1")
+            elif isinstance(event, h11.Data):
+                found += event.data
+        if talk.their_state is h11.MUST_CLOSE or talk.our_state is h11.MUST_CLOSE:
+            self._drop_server()
+        return VisitAnswer(status, bytes(found), kind)
+
+    async def _tell(
+        self, talk: h11.Connection, head: h11.Request, answer: VisitAnswer, *, last: bool
+    ) -> None:
+        headers = [("content-type", answer.kind), ("content-length", str(len(answer.body)))]
+        headers += [("date", formatdate(usegmt=True))]
+        headers += [("connection", "close")] if last else []
+        parts: list[h11.Event] = [h11.Response(status_code=answer.status, headers=headers)]
+        parts += [h11.Data(data=answer.body)] if head.method != b"HEAD" else []
+        parts += [h11.EndOfMessage()]
+        self._writer.write(b"".join(talk.send(part) or b"" for part in parts))
+        async with asyncio.timeout(self._gate.limits.answer):
+            await self._writer.drain()
+
+    def _drop_server(self) -> None:
+        if self._server is not None:
+            self._server[2].close()
+            self._server = None
+
+    async def close(self) -> None:
+        """Hang up on both sides, without waiting for a peer that does not."""
+        if self._server is not None:
+            self._server[2].transport.abort()
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...core.store import write_whole
-from ...core.wire import LORE_TASKS, TASK_KINDS, Task
+from ...core.wire import LORE_TASKS, TASK_KINDS, TRAININGS, Task
 from ...engine.lore import MAIN, Trial, rungs
 from ...errors import FedloreError
 from ..remote import Refusal
@@ -161,7 +161,7 @@ def _find_misplaced(task: Task, trial: Trial) -> str | None:
 
 def _find_unplanned(terms: Terms, task: Task, rounds: int) -> str | None:
     """Why a training is not by the seed and the learning rate of the plan, or None."""
-    if task.kind not in ("train", "finish"):
+    if task.kind not in TRAININGS:
         return None
     if task.seed != terms.seed:
         return f"seed {task.seed} was asked for, the terms have {terms.seed}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...algorithms import FlatParams
 from ...core.tree import Payload
-from ...core.wire import TASK_KINDS, Reply, Task, digest, find_flaw, wanted_of
+from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw, wanted_of
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -150,14 +150,14 @@ class Worker:
         policy.refuse_work(recipe.plan, len(site.lesson), buffer.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
         accepted = task.accepted.get(name, 0)
-        if task.kind in ("train", "finish"):
+        if task.kind in TRAININGS:
             known = store.again(name, task)
             if known is not None:
                 return guard.hidden(asked, known)
         settled = store.settle(accepted)
         reply, memory = answer(site, recipe, task, settled, buffer)
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
-        if task.kind in ("train", "finish"):
+        if task.kind in TRAININGS:
             store.commit(task, accepted, memory, reply)
         if isinstance(part, LoreSite):
             if task.kind == "train":

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ...core import tree
 from ...core.tree import Payload
-from ...core.wire import Reply, Task, Transport, digest
+from ...core.wire import NOISED, Reply, Task, Transport, digest
 from ...errors import ConfigError, FedloreError
 from ..filters import Filter, FilterContext, Half, Placement
 from .budget import (
@@ -28,6 +28,11 @@ from .noise import Entropy, with_noise
 
 #: How the work of DP-SGD tells the site's own half what it did; none of it leaves the site.
 DONE = ("dp_noise", "dp_steps", "dp_sample")
+#: What to do without sums that cannot be noised.
+_INSTEAD = {
+    "vote": "name one candidate in place of trials",
+    "moments": "scale by the schema's declared bounds, or set scale = false",
+}
 
 
 @dataclass(frozen=True)
@@ -138,20 +143,16 @@ class SiteHalf:
         return None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
-        if task.kind == "gram" and self._noising.dp.level == "record":
+        if task.kind not in NOISED:
+            way_out = _INSTEAD.get(task.kind, "do without")
+            raise FedloreError(
+                f"what '{task.kind}' asks for is exact and no budget covers it: with differential "
+                f"privacy {way_out}"
+            )
+        if task.kind != "train" and self._noising.dp.level == "record":  # only DP-SGD is of records
             raise FedloreError(
                 "sums of rows are noised for whole sites: with level = record the model of one "
                 "round cannot be had"
-            )
-        if task.kind == "vote":
-            raise FedloreError(
-                "votes on trials are exact and no budget covers them: with differential privacy "
-                "name one candidate in place of trials"
-            )
-        if task.kind == "moments":
-            raise FedloreError(
-                "sums of features are exact and no budget covers them: with differential privacy "
-                "scale by the schema's declared bounds, or set scale = false"
             )
         asked = digest(task.told_to(reply.client))
         if self._last is None or self._last[0] != asked:
@@ -199,7 +200,7 @@ class _Server:
         dp, replies = self._noising.dp, self._transport.exchange(task, to)
         if task.kind == "evaluate" and not dp.scores:
             yield from (replace(reply, metrics={}) for reply in replies)
-        elif task.kind not in ("train", "gram") or dp.level == "record":
+        elif task.kind not in NOISED or dp.level == "record":
             yield from replies
         else:
             yield from self._enough(task, list(replies))

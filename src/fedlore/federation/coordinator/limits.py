@@ -1,0 +1,128 @@
+"""How much anybody may take of the gate, and what is noticed of who takes more."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """How much anybody may take of the gate."""
+
+    head: int = 16_384  # bytes of a request's head
+    body: int = 16 << 20  # bytes of a request: Flower cuts tensors into pieces of 5 MB
+    strangers: int = 128  # connections that nobody has signed on yet; the oldest makes room
+    patience: float = 10.0  # seconds for a handshake and the head of a first request
+    slowest: float = 20_000.0  # bytes a second, of a body
+    idle: float = 120.0  # seconds between two requests of a site
+    rate: float = 200.0  # requests a second of one site
+    burst: float = 1000.0  # requests at once
+    answer: float = 30.0  # seconds that the server may take
+    hold: float = 2.0  # seconds for which a site that asks for tasks is kept waiting for one
+
+
+class Strangers:
+    """Connections without a signature yet, oldest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._here = most, dict[int, Callable[[], object]]()
+
+    def add(self, number: int, close: Callable[[], object]) -> bool:
+        """Let one in; False where another had to go for it."""
+        full = len(self._here) >= self._most
+        if full:
+            self._here.pop(next(iter(self._here)))()
+        self._here[number] = close
+        return not full
+
+    def drop(self, number: int) -> None:
+        self._here.pop(number, None)
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+
+@dataclass
+class Bucket:
+    """A rate with a burst."""
+
+    rate: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    _left: float = field(init=False)
+    _at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left, self._at = self.burst, self.clock()
+
+    def take(self) -> bool:
+        """Whether one more is within the rate."""
+        now = self.clock()
+        self._left = min(self.burst, self._left + (now - self._at) * self.rate)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class RefusalLog:
+    """A line for every kind of refusal and from whom; the same again is counted, not repeated."""
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        every: float = 10.0,
+        most: int = 1000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write, self._every, self._most, self._clock = write, every, most, clock
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def note(self, who: str, why: str) -> None:
+        now = self._clock()
+        since, more = self._seen.get((who, why), (-self._every, 0))
+        if now - since < self._every:
+            self._seen[who, why] = (since, more + 1)
+            return
+        self._write(f"refused {who}: {why}" + (f" ({more} more of it before)" if more else ""))
+        self._seen[who, why] = (now, 0)
+        if len(self._seen) > self._most:  # a stranger with many addresses must not fill memory
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was only counted so far."""
+        for (who, why), (_, more) in self._seen.items():
+            if more:
+                self._write(f"refused {who}: {why} ({more} more of it)")
+        self._seen.clear()
+
+
+class Twins:
+    """Notices a site that speaks from two places: somebody has a copy of its kit."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._now: dict[str, tuple[str, str]] = {}  # site -> its visit and from where
+        self._before: dict[str, dict[str, str]] = {}  # visits that another took the place of
+        self._named: set[str] = set()
+
+    def seen(self, site: str, visit: str, who: str) -> bool:
+        """Whether there are two: a start that another took the place of speaks again."""
+        current, place = self._now.get(site, (visit, who))
+        twice = False
+        if visit != current:
+            before = self._before.setdefault(site, {})
+            twice = visit in before
+            if twice and site not in self._named:
+                self._named.add(site)
+                self._write(
+                    f"site '{site}' speaks from two places ({place} and {who}): somebody has a "
+                    f"copy of its kit; fedlore federation renew {site} makes a new key"
+                )
+            while len(before) > 100:
+                before.pop(next(iter(before)))
+            before[current] = place
+        self._now[site] = (visit, who)
+        return twice
