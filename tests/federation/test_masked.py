@@ -262,10 +262,10 @@ def test_messages_of_the_protocol_are_bytes(folder):
     def judged(kind, upload, rows=0):
         params = {n: p.detach() for n, p in recipe.model.named_parameters()}
         task = Task(kind, 1, {"model": params})
-        reply = Reply("a", 1, upload, rows)
+        reply, wanted = Reply("a", 1, upload, rows), wanted_of(task, recipe.algorithm.uploads, 17)
         if not is_hidden(task):
-            return flaw(task, reply, recipe.algorithm, features=17, largest=1.0)
-        return masked_flaw(task, reply, wanted_of(task, recipe.algorithm.uploads, 17))
+            return flaw(task, reply, wanted, largest=1.0)
+        return masked_flaw(task, reply, wanted)
 
     assert judged("keys", {"next": {"public": torch.zeros(32).byte()}}) is None
     assert "bytes" in judged("unmask", {"seeds": {"a": torch.zeros(33)}})

@@ -5,18 +5,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore import FedAvg, Scaffold
 from fedlore.core.one_shot import sum_rows
 from fedlore.core.scaler import moments
-from fedlore.core.wire import Reply, Task
+from fedlore.core.wire import Reply, Task, wanted_of
 from fedlore.federation.coordinator.uploads import flaw
 
 SENT = {"model": {"w": torch.zeros(2, 3), "b": torch.zeros(3)}}
 
 
-def judged(upload, *, kind="train", rows=5, metrics=None, largest=10.0):
-    reply = Reply("a", 1, upload, rows, metrics or {})
-    return flaw(Task(kind, 1, SENT), reply, FedAvg(), features=4, largest=largest)
+def judged(upload, *, kind="train", rows=5, metrics=None, sent=SENT, terms=0):
+    task, reply = Task(kind, 1, sent), Reply("a", 1, upload, rows, metrics or {})
+    return flaw(task, reply, wanted_of(task, list(sent), 4, terms=terms), largest=10.0)
 
 
 def filled(value):
@@ -48,9 +47,7 @@ def test_other_tensors_than_the_models_are_rejected(upload, reason):
 def test_a_huge_bundle_is_not_hidden_by_a_small_one(huge):
     sent = {key: SENT["model"] for key in ("model", "control")}
     upload = {key: filled(5.0 if key == huge else 0.1)["model"] for key in sent}
-    reply = Reply("a", 1, upload, 5)
-    found = flaw(Task("train", 1, sent), reply, Scaffold(), features=4, largest=10.0)
-    assert found == "norm 15 is above 10"
+    assert judged(upload, sent=sent) == "norm 15 is above 10"
 
 
 def test_rows_and_metrics_must_make_sense():
@@ -70,10 +67,7 @@ def test_sums_of_features_are_checked_too():
 
 def test_sums_of_rows_have_the_size_of_the_model_that_was_agreed_on():
     sums = {"gram": sum_rows(torch.randn(9, 3), torch.randn(9))[1]}
-    reply = Reply("a", 1, sums)
     for terms, fits in ((3, True), (4, False), (0, False)):
-        found = flaw(Task("gram", 1), reply, FedAvg(), features=4, largest=10.0, terms=terms)
-        assert (found is None) == fits
+        assert (judged(sums, kind="gram", terms=terms) is None) == fits
     sums["gram"]["energy"] = torch.tensor(float("nan"), dtype=torch.float64)
-    found = flaw(Task("gram", 1), reply, FedAvg(), features=4, largest=10.0, terms=3)
-    assert found == "values that are not finite"
+    assert judged(sums, kind="gram", terms=3) == "values that are not finite"

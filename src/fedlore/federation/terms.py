@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +14,8 @@ from ..algorithms.catalog import Method
 from ..answers import HEARD, Bins
 from ..config import build
 from ..core.scaler import Inputs, Scaler, leave_unscaled
+from ..core.tree import Payload
+from ..core.wire import Task, wanted_of
 from ..engine import Recipe
 from ..engine.loop import Weights
 from ..engine.lore import Agreement, SearchSpace, Trial
@@ -177,6 +180,10 @@ class Terms:
         if one_shot is None:
             return 0
         return len(one_shot.basis.groups(one_shot.columns(self.features)))
+
+    def wanted(self, task: Task, uploads: Sequence[str]) -> Payload:
+        """Tensors like those of a plain answer to a task, by an algorithm with such uploads."""
+        return wanted_of(task, uploads, self.columns, terms=self.gram(), inputs=self.inputs)
 
     def recipe(self, trial: str = "") -> Recipe:
         """The same recipe on either side: even the initial weights follow from the seed.

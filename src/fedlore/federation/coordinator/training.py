@@ -6,19 +6,20 @@ import shutil
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ...algorithms import Algorithm
-from ...core.history import write_rows
+from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
 from ...core.store import alone
-from ...core.wire import Reply, Task, Transport, wanted_of
+from ...core.tree import Payload
+from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together
-from ...engine.lore import MAIN, DoneStep, Trial
+from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
 from ...privacy.filters import Filter, Placement, filter_context, guard_transport, is_hidden
@@ -32,7 +33,6 @@ from ..norms import AmongPeers, UsualNorm
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, terms_of
-from .recipe import conduct_session
 from .server import bell_of, healthy, link_of
 from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
@@ -121,6 +121,7 @@ class Session:
     usual: UsualNorm  # of uploads so far
     main: str = ""  # its main training, once it is known
     settled: set[str] = field(default_factory=set)  # sites that made their own model of it
+    began: float = 0.0  # when the round that runs did
 
     def to_the_end(self) -> Run:
         secret = (self.folder / "runner.secret").read_bytes()
@@ -177,21 +178,11 @@ class Session:
             chosen = terms.search_space is not None  # then every trial starts by itself
             self.save(Run({} if chosen else recipe.algorithm.init(initial)), common)
         assert self.entry is not None
-        terms, run = self.scaled(), self.entry.run
+        terms, run, self.began = self.scaled(), self.entry.run, time.monotonic()
         remote = self._remote(replace(mail, terms=terms.text()))
         if terms.search_space is not None:
-            return conduct_session(self, remote, terms)
+            return self._search(remote, terms)
         a = self.federation
-        began = [time.monotonic()]
-
-        def done(now: Run) -> None:
-            assert self.entry is not None
-            self.save(now, self.entry.common)
-            self.status.add_round(now, time.monotonic() - began[0])
-            self.status.write(round=now.round, privacy=self.privacy_lines(now.round))
-            self.reports.round(now, time.monotonic() - began[0])
-            began[0] = time.monotonic()
-
         return federate(
             remote,
             terms.recipe(),
@@ -199,38 +190,91 @@ class Session:
             sample=a.sample,
             evaluate=a.evaluate or a.rounds,
             start=run,
-            on_round=done,
+            on_round=self.done,
         )
+
+    def _search(self, remote: Transport, terms: Terms) -> Run:
+        """Let the sites choose; go on after the last step and round of the journal."""
+        common = terms.common()
+        found = conduct(
+            remote,
+            common,
+            progress=Progress(
+                [self.steps[number] for number in sorted(self.steps)],
+                self._cut_short(),
+                partial(self._stepped, terms),
+                lambda name, run: self.done(run, name),
+            ),
+            evaluate=self.federation.evaluate,
+            private=self.federation.privacy.spends,
+        )
+        self.main, entry = str(found.trial), self.entry
+        rows, last = list(found.run.rows), found.run.round
+        if not rows and entry is not None and entry.trial == self.main:
+            rows = list(entry.run.rows)  # the main training had ended before a crash
+        rows += _final_scores(remote, found, seed=common.seed)
+        rows += [{"round": last, "trial": n, "loss": x} for n, x in found.losses.items()]
+        chosen = common.search_space.candidates[found.trial.candidate]
+        rows.append({"round": last, "recipe": str(chosen)})
+        return Run(found.run.state, last, dict(found.run.accepted), rows)
+
+    def _cut_short(self) -> tuple[str, Run] | None:
+        """The training that was cut short, unless a step before it has to be done again.
+
+        Sites forget a training when another begins.
+        """
+        entry = self.entry
+        if entry is None or not entry.trial:
+            return None
+        before = [number for number in self.steps if number < int(entry.about["steps"])]
+        return (entry.trial, entry.run) if len(before) == int(entry.about["steps"]) else None
+
+    def _stepped(self, terms: Terms, step: DoneStep) -> None:
+        missing = sorted(set(self.keys) - self.settled)
+        if step.name == "ensemble" and missing:  # not done: resuming asks them again
+            self.reports.line(
+                f"{', '.join(missing)} did not settle and has no model of its own yet: fedlore "
+                "train --resume asks again"
+            )
+            return
+        number = max(self.steps, default=-1) + 1
+        self.journal.add(step, number)
+        self.steps[number] = step
+        self.reports.line(_describe_step(step, terms))
+
+    def done(self, run: Run, trial: str = "") -> None:
+        """Write down a round, and tell of it where it is the main training's."""
+        assert self.entry is not None
+        self.save(run, self.entry.common, trial=trial)
+        took, self.began = time.monotonic() - self.began, time.monotonic()
+        self.status.add_round(run, took, trial=trial)
+        main = not trial or Trial.read(trial).fold == MAIN
+        at: dict[str, Any] = {"trial": trial} if trial else {}
+        at |= {"round": run.round} if main else {}
+        self.status.write(privacy=self.privacy_lines(run.round if main else 0), **at)
+        if main:
+            self.reports.round(run, took)
 
     def _remote(self, mail: Mail) -> Transport:
         a, search_space = self.federation, self.terms.search_space
         common = None if search_space is None else self.terms.common()
-        usual, gram = self.terms.algorithm.make(), self.terms.gram()
-        features, inputs = self.terms.columns, self.terms.inputs
+        usual = self.terms.algorithm.make()
 
-        def algorithm(task: Task) -> Algorithm:
-            if common is None or not task.trial:
-                return usual
-            return common.candidate(Trial.read(task.trial)).algorithm(usual)
+        def wanted(task: Task) -> Payload:
+            algorithm = usual
+            if common is not None and task.trial:
+                algorithm = common.candidate(Trial.read(task.trial)).algorithm(usual)
+            return self.terms.wanted(task, algorithm.uploads)
 
         def check(task: Task, reply: Reply) -> str | None:
-            return flaw(
-                task,
-                reply,
-                algorithm(task),
-                features=features,
-                largest=a.largest,
-                terms=gram,
-                inputs=inputs,
-            )
+            return flaw(task, reply, wanted(task), largest=a.largest)
 
         hiding = next((one for one in self.filters if one.hides), None)
 
         def first(task: Task, reply: Reply) -> str | None:
             if hiding is None or not is_hidden(task):
                 return check(task, reply)
-            wanted = wanted_of(task, algorithm(task).uploads, features, terms=gram, inputs=inputs)
-            return hiding.flaw(task, reply, wanted)
+            return hiding.flaw(task, reply, wanted(task))
 
         def take_note(notice: Notice) -> None:
             if (notice.what, notice.kind) == ("reply", "ensemble"):
@@ -281,6 +325,32 @@ class Session:
             privacy=self.privacy_lines(run.round),
             scores=[dict(row) for row in last_scores(run.rows)],
         )
+
+
+def _final_scores(remote: Transport, found: Outcome, *, seed: int) -> list[Row]:
+    """What each site's own mixture does on its test rows, as far as its policy lets it say so."""
+    task = Task(
+        "evaluate",
+        found.trial.rounds + 1,
+        seed=seed,
+        accepted=found.run.accepted,
+        trial=str(found.trial),
+    )
+    replies = sorted(remote.exchange(task, sorted(remote.clients())), key=lambda r: r.client)
+    return [
+        {"round": found.run.round, "client": r.client, **r.metrics} for r in replies if r.metrics
+    ]
+
+
+def _describe_step(step: DoneStep, terms: Terms) -> str:
+    if "vote" in step.payload:
+        candidate = terms.common().candidate(Trial.read(step.name))
+        return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
+    words = {
+        "gram": "the one-shot model is made",
+        "ensemble": "every site has its own model",
+    }
+    return words.get(step.name, f"training {step.name} is done")
 
 
 def _fingerprint(federation: Federation) -> str:

@@ -2,18 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ...algorithms import Algorithm
-from ...core.scaler import Inputs
-from ...core.wire import (
-    SUMMED,
-    TASK_KINDS,
-    Reply,
-    Task,
-    Transport,
-    find_bad_metric,
-    find_flaw,
-    wanted_of,
-)
+from ...core.tree import Payload
+from ...core.wire import SUMMED, TASK_KINDS, Reply, Task, Transport, find_bad_metric, find_flaw
 from ...engine.lore.rows import WORST
 from ..remote import QuorumLost
 
@@ -23,20 +13,16 @@ _ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
 def flaw(
     task: Task,
     reply: Reply,
-    algorithm: Algorithm,
+    wanted: Payload,
     *,
-    features: int,
     largest: float,
-    terms: int = 0,  # of the one-shot model
-    inputs: Inputs | None = None,
 ) -> str | None:
-    """Why a reply cannot be used, or None."""
+    """Why a reply cannot be used in place of an upload like the one wanted, or None."""
     wrong = find_bad_metric(reply.metrics)
     if wrong is not None:
         return wrong
     if task.kind not in SUMMED:
         return "tensors where none were asked for" if reply.upload else None
-    wanted = wanted_of(task, algorithm.uploads, features, terms=terms, inputs=inputs)
     if task.kind == "train":
         if reply.rows < 1:
             return f"a count of {reply.rows} rows"

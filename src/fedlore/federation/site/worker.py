@@ -8,7 +8,7 @@ from typing import Any
 
 from ...algorithms import FlatParams
 from ...core.tree import Payload
-from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw, wanted_of
+from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -170,9 +170,7 @@ class Worker:
         self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard
     ) -> Reply:
         """A reply that can be used, with its noise, and with no number that may not leave."""
-        features = terms.columns
-        wanted = wanted_of(task, uploads, features, terms=terms.gram(), inputs=terms.inputs)
-        wrong = find_flaw(reply.upload, wanted)
+        wrong = find_flaw(reply.upload, terms.wanted(task, uploads))
         if wrong is not None:  # where numbers are not finite, training has diverged
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
