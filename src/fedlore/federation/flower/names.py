@@ -3,6 +3,8 @@
 Each release of flwr moves something; what moved is mended here, and a contract test names it all.
 """
 
+# ruff: noqa: F401
+
 from types import ModuleType
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
@@ -44,47 +46,6 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
-
-__all__ = [
-    "Array",
-    "ArrayRecord",
-    "ConfigRecord",
-    "ControlHttpClient",
-    "Error",
-    "FLEET_HTTP_PUBLIC_KEY_HEADER",
-    "FLEET_HTTP_SIGNATURE_HEADER",
-    "Fab",
-    "FleetHttpClient",
-    "Message",
-    "ObjectPullError",
-    "ObjectPushError",
-    "RecordDict",
-    "RunNotRunningException",
-    "RuntimeHttpClient",
-    "TIMESTAMP_HEADER",
-    "TaskIdentity",
-    "TaskType",
-    "bytes_to_public_key",
-    "control_pb2",
-    "fab_to_proto",
-    "fleet_pb2",
-    "heartbeat_pb2",
-    "inflate_object_from_contents",
-    "load_interceptors",
-    "message_from_proto",
-    "message_pb2",
-    "message_to_proto",
-    "node_pb2",
-    "objects",
-    "public_key_to_bytes",
-    "pull_and_inflate_object_from_tree",
-    "push_objects",
-    "remove_content_from_message",
-    "runtime_pb2",
-    "sign_message",
-    "transfer",
-    "verify_signature",
-]
 
 
 def load_interceptors() -> ModuleType:

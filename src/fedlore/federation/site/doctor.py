@@ -2,7 +2,6 @@
 
 import datetime
 import email.utils
-import math
 import platform
 import socket
 import ssl
@@ -19,7 +18,7 @@ from ...knowledge.findings.checkup import check_file
 from ...models.own.baseline import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
-from ..remote import AHEAD, BEHIND
+from ..remote import AHEAD, BEHIND, Refusal
 from ..terms import describe_difference, fedlore_version
 from .consent import OFFERED
 from .folder import Kit, read_kit
@@ -183,27 +182,15 @@ def _terms(kit: Kit) -> str:
 
 
 def _policy(kit: Kit) -> str:
-    policy = kit.file.policy
-    terms = kit.terms()
-    policy.refuse_parts(terms)
-    offered = terms.privacy
-    if policy.secure_aggregation and not offered.secure_aggregation:
-        raise FedloreError(
-            "secure aggregation is demanded, and the terms in the kit have none: unless the "
-            "federation has changed since, the site will refuse every task"
-        )
-    if policy.max_epsilon is not None and (offered.epsilon or math.inf) > policy.max_epsilon:
-        raise FedloreError(
-            f"differential privacy within ε = {policy.max_epsilon:g} is demanded, the terms in the "
-            f"kit have {offered.epsilon}: the site will refuse every task"
-        )
-    missing = [one for one in offered.plugged if one not in policy.filters]
-    if missing:
-        raise FedloreError(
-            f"the terms in the kit have filter '{missing[0]}' of another package, which the policy "
-            "does not name in filters: the site will refuse every task"
-        )
-    remarks = remarks_on(offered, kit.place())
+    policy, terms = kit.file.policy, kit.terms()
+    try:
+        policy.refuse_terms(terms)
+    except Refusal as refusal:
+        raise Refusal(
+            f"{refusal}: unless the terms in the kit have changed since, this site will refuse "
+            "every task"
+        ) from None
+    remarks = remarks_on(terms.privacy, kit.place())
     if remarks:
         return "; ".join([f"at least {policy.min_participants} participants", *remarks])
     return f"at least {policy.min_participants} participants, metrics {', '.join(policy.metrics)}"

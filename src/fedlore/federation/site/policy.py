@@ -1,7 +1,7 @@
 """What a site demands, and what it bears: its policy wins over whatever the coordinator asks."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,16 +41,17 @@ class Policy:
 
     def refuse(self, terms: Terms, task: Task) -> None:
         """Raise the first reason not to take part; it names nothing that is private."""
-        for rules in (self._rules(terms, task), self._sizes(terms)):
-            for broken, reason in rules:
-                if broken:
-                    raise Refusal(reason)
+        _raise_first(self._of_run(terms, task))
+        self.refuse_terms(terms)
+
+    def refuse_terms(self, terms: Terms) -> None:
+        """Raise where terms are not to be agreed to, whatever is asked under them."""
+        _raise_first(self._of_terms(terms))
+        _raise_first(self._sizes(terms))
 
     def refuse_parts(self, terms: Terms) -> None:
         """Raise where a model or algorithm may not be loaded here."""
-        for broken, reason in self._parts(terms):
-            if broken:
-                raise Refusal(reason)
+        _raise_first(self._parts(terms))
 
     def refuse_work(self, plan: Plan, rows: int, parameters: int) -> None:
         """Raise where a training is more than this site bears."""
@@ -97,64 +98,65 @@ class Policy:
             count = int(columns * each + basis.random) ** 2
             yield count > self.max_parameters, f"{most}, the sums of one round have up to {count}"
 
-    def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
+    def _of_run(self, terms: Terms, task: Task) -> Iterator[tuple[bool, str]]:
         asked, own = terms.participants, self.min_participants
-        epsilon, delta = terms.privacy.epsilon, terms.privacy.delta
-        needs = f"with a budget of at most {self.max_epsilon}"
         cohort = math.ceil(terms.sample * asked - 1e-9)
-        return [
-            (
-                terms.version != fedlore_version(),
-                describe_difference(site=fedlore_version(), coordinator=terms.version),
-            ),
-            (asked < own, f"policy: at least {own} participants, this federation has {asked}"),
-            (
-                asked > self.max_participants,
-                f"policy: at most {self.max_participants} participants, this federation says "
-                f"{asked}",
-            ),
-            (
-                terms.least > cohort,
-                f"the terms count on {terms.least} answers in a round, and ask {cohort} sites",
-            ),
-            (
-                max(terms.rounds, task.round - 1) > self.max_rounds,
-                f"policy: at most {self.max_rounds} rounds, asked for {terms.rounds}",
-            ),
-            (
-                self.secure_aggregation and not terms.privacy.secure_aggregation,
-                "policy: secure aggregation is demanded, and this run has none",
-            ),
-            (
-                self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
-                f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
-            ),
-            (
-                delta > self.max_delta,
-                f"policy: delta of at most {self.max_delta:g} is demanded, this run has {delta:g}",
-            ),
-            (
-                terms.privacy.noise_at == "central" and not self.central_noise,
-                "policy: noise is added here, and this run leaves it to the coordinator "
-                "(central_noise = true would trust it)",
-            ),
-            *self._parts(terms),
-            *(
-                (
-                    one not in self.filters,
-                    f"policy: filter '{one}' of another package is not allowed",
-                )
-                for one in terms.privacy.plugged
-            ),
-            (
-                task.kind == "moments" and not self.moments,
-                "policy: sums of features are not given away (scale = false needs none)",
-            ),
-            (
-                task.kind == "gram" and not self.moments,
-                "policy: sums of rows are not given away (moments = false)",
-            ),
-        ]
+        yield (
+            terms.version != fedlore_version(),
+            describe_difference(site=fedlore_version(), coordinator=terms.version),
+        )
+        yield asked < own, f"policy: at least {own} participants, this federation has {asked}"
+        yield (
+            asked > self.max_participants,
+            f"policy: at most {self.max_participants} participants, this federation says {asked}",
+        )
+        yield (
+            terms.least > cohort,
+            f"the terms count on {terms.least} answers in a round, and ask {cohort} sites",
+        )
+        yield (
+            max(terms.rounds, task.round - 1) > self.max_rounds,
+            f"policy: at most {self.max_rounds} rounds, asked for {terms.rounds}",
+        )
+        yield (
+            task.kind == "moments" and not self.moments,
+            "policy: sums of features are not given away (scale = false needs none)",
+        )
+        yield (
+            task.kind == "gram" and not self.moments,
+            "policy: sums of rows are not given away (moments = false)",
+        )
+
+    def _of_terms(self, terms: Terms) -> Iterator[tuple[bool, str]]:
+        epsilon, delta = terms.privacy.epsilon, terms.privacy.delta
+        yield (
+            self.secure_aggregation and not terms.privacy.secure_aggregation,
+            "policy: secure aggregation is demanded, and this run has none",
+        )
+        yield (
+            self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
+            "policy: differential privacy is demanded with a budget of at most "
+            f"{self.max_epsilon}, this run has {epsilon}",
+        )
+        yield (
+            delta > self.max_delta,
+            f"policy: delta of at most {self.max_delta:g} is demanded, this run has {delta:g}",
+        )
+        yield (
+            terms.privacy.noise_at == "central" and not self.central_noise,
+            "policy: noise is added here, and this run leaves it to the coordinator "
+            "(central_noise = true would trust it)",
+        )
+        yield from self._parts(terms)
+        for one in terms.privacy.plugged:
+            why = f"policy: filter '{one}' of another package is not allowed"
+            yield one not in self.filters, why
+
+
+def _raise_first(rules: Iterable[tuple[bool, str]]) -> None:
+    for broken, reason in rules:
+        if broken:
+            raise Refusal(reason)
 
 
 def _parameters(terms: Terms, hidden: tuple[int, ...]) -> int:

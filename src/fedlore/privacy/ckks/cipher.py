@@ -6,7 +6,6 @@ implementation is SEAL's by way of TenSEAL. Encryption is symmetric: sites share
 
 import hashlib
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from ...core.store import write_private
 from ...core.tree import Params
 from ...core.wire import SUMMED, TASK_KINDS
 from ...errors import ConfigError, FedloreError
-from ..dp.noise import Entropy
 
 Vector = NDArray[np.float64]
 
@@ -33,7 +31,7 @@ PIECE = SLOTS - 1  # the first slot of each ciphertext holds the weight
 _ROOM = sum(MODULI[:-1]) - 2  # bits for a number and its scale, a sign and a spare one
 _LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext, framing included
 HEAD = {name: TASK_KINDS[name].bits for name in SUMMED}
-FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
+FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `Ckks.flood`
 KEY_FILE = 2**20  # bytes at most
 
 #: The task that is added, and what the reply holds.
@@ -62,23 +60,6 @@ class Parameters:
     def bits(self) -> int:
         """log2 of the scale: all the room that the largest sum leaves."""
         return _ROOM - HEAD[self.kind] - math.ceil(math.log2(self.sites))
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """What both halves know of a federation."""
-
-    sites: int  # how many may be in a round: the scale leaves room for their sum
-    weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
-    entropy: Entropy = os.urandom  # anything else is for tests
-
-    def __post_init__(self) -> None:
-        Parameters(self.sites)
-        if self.weights not in ("equal", "size"):
-            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
-
-    def parameters(self, kind: str) -> Parameters:
-        return Parameters(self.sites, kind)
 
 
 def pieces(values: int) -> int:

@@ -27,7 +27,7 @@ import torch
 from ...core.store import Layout
 from ...core.tree import Params, Payload, nest
 from ...core.wire import SUMMED, Reply, Task, Transport, digest, find_bad_metric
-from ...errors import FedloreError
+from ...errors import ConfigError, FedloreError
 from ..dp.noise import Entropy, gaussian
 from ..filters import Filter, FilterContext, Half, Placement, RoundVoid, common_steps
 from ..secagg.fixedpoint import FLOAT_KINDS, read_summands, summands
@@ -38,7 +38,6 @@ from .cipher import (
     FLOOD,
     MODULI,
     Parameters,
-    Scheme,
     Vector,
     add_ciphers,
     context,
@@ -99,11 +98,9 @@ class Ckks:
     hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self.scheme  # noqa: B018  # its checks
-
-    @property
-    def scheme(self) -> Scheme:
-        return Scheme(self.sites, self.weights, self.entropy)
+        Parameters(self.sites)  # its checks
+        if self.weights not in ("equal", "size"):
+            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
 
     def site(self, name: str) -> Half:
         tenseal()
@@ -112,17 +109,43 @@ class Ckks:
                 f"site '{name}' has no CKKS key: one site makes it (fedlore federation key) and "
                 "hands it to the others, never to the coordinator"
             )
-        return CkksSite(name, self.scheme, self.key)
+        return CkksSite(name, self, self.key)
 
     def over(self, transport: Transport) -> Transport:
         tenseal()
-        return CkksServer(transport, self.scheme, losses=self.losses, values=self.values)
+        return CkksServer(transport, self)
 
     def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
-        return encrypted_flaw(task, reply, like)
+        """Why an encrypted reply cannot be used; what is inside the server half finds out."""
+        if reply.rows:
+            return f"a count of {reply.rows} rows where none may be shown"
+        wrong = find_bad_metric(reply.metrics)
+        if wrong is not None:
+            return wrong
+        wanted = {"ckks": {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}}
+        if task.kind not in SUMMED:
+            wanted = {"sum": {"weights": torch.float64, "values": torch.float64}}
+        elif not reply.upload and not like:
+            return None
+        found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
+        return None if found == wanted else f"something else than {' '.join(wanted)} was asked for"
 
     def parameters(self, kind: str) -> Parameters:
-        return self.scheme.parameters(kind)
+        return Parameters(self.sites, kind)
+
+    def by_rows(self, kind: str) -> bool:
+        """Whether answers to such a task are weighted by rows."""
+        return self.weights == "size" and kind == "train"
+
+    def flood(self, values: Vector) -> Vector:
+        """What was decrypted, under noise that is far above that of the ciphertext.
+
+        Li and Micciancio (2021), On the Security of Homomorphic Encryption on Approximate Numbers:
+        the exact result of a decryption holds the ciphertext's noise, from which whoever has the
+        ciphertext works out the secret key. Under 2^45 times as much noise it holds none of it.
+        """
+        noise: Vector = gaussian(values.size, self.entropy).numpy()
+        return values + FLOOD * noise
 
     def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
         """What the run's report says of precision."""
@@ -156,8 +179,8 @@ class CkksSite:
 
     kinds: ClassVar[frozenset[str]] = frozenset(ASKED)
 
-    def __init__(self, name: str, scheme: Scheme, key: bytes) -> None:
-        self.name, self._scheme = name, scheme
+    def __init__(self, name: str, ckks: Ckks, key: bytes) -> None:
+        self.name, self._ckks = name, ckks
         self._key, self._named = key_context(key), key_fingerprint(key)
         self._last: _Upload | None = None
 
@@ -167,17 +190,13 @@ class CkksSite:
         layout, flat = summands(reply.upload)
         packed = json.dumps(layout).encode()
         values = _join(flat)
-        by_size = self._scheme.weights == "size" and task.kind == "train"
-        weight = float(reply.rows) if by_size else 1.0
+        weight = float(reply.rows) if self._ckks.by_rows(task.kind) else 1.0
         found = hashlib.sha256(packed + values.tobytes() + str(weight).encode()).digest()
         last = self._last
-        if last is not None and (last.kind, last.round, last.digest) == (
-            task.kind,
-            task.round,
-            found,
-        ):
+        this = (task.kind, task.round, found)
+        if last is not None and (last.kind, last.round, last.digest) == this:
             return last.reply  # the same ciphertext, so that the sum is the same one too
-        parameters = self._scheme.parameters(task.kind)
+        parameters = self._ckks.parameters(task.kind)
         bundle = encrypt(self._key, values, weight, parameters)
         about = json.dumps({"layout": layout, "key": self._named}).encode()
         hidden = replace(reply, upload={"ckks": {**bundle, "about": pack_message(about)}}, rows=0)
@@ -207,15 +226,15 @@ class CkksSite:
             if mine.asked != asked:
                 raise FedloreError(f"round {task.round}: another sum was decrypted already")
             return mine.answer
-        parameters = self._scheme.parameters(kind)
+        parameters = self._ckks.parameters(kind)
         weights, total = decrypt(
             parse_ciphers(self._key, task.sent["ckks"], mine.values, parameters)
         )
         self._check(weights, total, members, mine, parameters)
         upload = {
             "sum": {
-                "weights": torch.from_numpy(flood(weights, self._scheme)),
-                "values": torch.from_numpy(flood(total, self._scheme)),
+                "weights": torch.from_numpy(self._ckks.flood(weights)),
+                "values": torch.from_numpy(self._ckks.flood(total)),
             }
         }
         mine.asked = asked
@@ -233,7 +252,7 @@ class CkksSite:
         """Refuse what is no sum of so many uploads: a wrong key, a changed or single ciphertext."""
         count = len(set(members))
         alike = np.abs(weights - weights[0]).max() < 1e-3
-        if self._scheme.weights == "size" and mine.kind == "train":
+        if self._ckks.by_rows(mine.kind):
             plausible = weights[0] > mine.weight + 0.5
         else:
             plausible = abs(weights[0] - count) < 1e-3
@@ -252,19 +271,8 @@ class CkksSite:
             return 0.0
         bundle = encrypt(self._key, piece, weight, parameters)
         _, back = decrypt(parse_ciphers(self._key, bundle, piece.size, parameters))
-        wrong = flood(back, self._scheme) - weight * piece
+        wrong = self._ckks.flood(back) - weight * piece
         return float(np.linalg.norm(wrong)) / size
-
-
-def flood(values: Vector, scheme: Scheme) -> Vector:
-    """What was decrypted, under noise that is far above that of the ciphertext.
-
-    Li and Micciancio (2021), On the Security of Homomorphic Encryption on Approximate Numbers: the
-    exact result of a decryption holds the ciphertext's noise, from which whoever has the ciphertext
-    works out the secret key. Under 2^45 times as much noise it holds none of it.
-    """
-    noise: Vector = gaussian(values.size, scheme.entropy).numpy()
-    return values + FLOOD * noise
 
 
 def _join(flat: Params) -> Vector:
@@ -288,17 +296,8 @@ def members_of(task: Task) -> tuple[str, list[str]]:
 class CkksServer:
     """A transport whose replies to tasks of `SUMMED` are one mean over all who answered."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        scheme: Scheme,
-        *,
-        losses: dict[str, float],  # filled with what the sites measured
-        values: list[int],  # filled with how many numbers were summed
-    ) -> None:
-        self._transport, self._scheme = transport, scheme
-        self._losses, self._values = losses, values
-        self._context = context()
+    def __init__(self, transport: Transport, ckks: Ckks) -> None:
+        self._transport, self._ckks, self._context = transport, ckks, context()
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
@@ -330,7 +329,7 @@ class CkksServer:
                     self._context,
                     replies[site].upload["ckks"],
                     values,
-                    self._scheme.parameters(task.kind),
+                    self._ckks.parameters(task.kind),
                 )
             except FedloreError as error:
                 _log.warning("round %s: '%s' sent %s", task.round, site, error)
@@ -339,9 +338,9 @@ class CkksServer:
             members.append(site)
         if total is None or len(members) < 2:
             raise RoundVoid(f"{len(members)} ciphertexts that can be used, 2 are needed")
-        if len(members) > self._scheme.sites:
-            raise RoundVoid(f"{len(members)} sites, the scale leaves room for {self._scheme.sites}")
-        self._values.append(values)
+        if len(members) > self._ckks.sites:
+            raise RoundVoid(f"{len(members)} sites, the scale leaves room for {self._ckks.sites}")
+        self._ckks.values.append(values)
         weight, flat = self._decrypted(task, total, members, values)
         name = f"the sum of {len(members)} sites"
         steps = common_steps([replies[site] for site in members])
@@ -383,7 +382,7 @@ class CkksServer:
                 continue
             answers.append(answer)
             if "loss" in reply.metrics:
-                self._losses[reply.client] = float(reply.metrics["loss"])
+                self._ckks.losses[reply.client] = float(reply.metrics["loss"])
         if len(answers) < 2:
             raise RoundVoid(f"{len(answers)} sites decrypted the sum, 2 are needed")
         first = answers[0]
@@ -405,22 +404,6 @@ def _answer(reply: Reply, values: int) -> Vector | None:
         return None
     both = torch.cat([found["weights"].double(), found["values"].double()]).numpy()
     return both if bool(np.isfinite(both).all()) else None
-
-
-def encrypted_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
-    """Why an encrypted reply cannot be used; what is inside the server half finds out."""
-    if reply.rows:
-        return f"a count of {reply.rows} rows where none may be shown"
-    wrong = find_bad_metric(reply.metrics)
-    if wrong is not None:
-        return wrong
-    wanted = {"ckks": {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}}
-    if task.kind not in SUMMED:
-        wanted = {"sum": {"weights": torch.float64, "values": torch.float64}}
-    elif not reply.upload and not like:
-        return None
-    found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
-    return None if found == wanted else f"something else than {' '.join(wanted)} was asked for"
 
 
 def numbers_of(layout: Layout) -> int:
