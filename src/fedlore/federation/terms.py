@@ -24,7 +24,9 @@ from ..kernel.schema import Schema
 from ..knowledge.files import Target
 from ..knowledge.scope import inputs_of
 from ..models.tasks import Regression
-from ..privacy import Privacy
+from ..privacy import Filter, Privacy
+from ..privacy.filters import Placement, filter_context
+from ..privacy.settings import filters_of
 from ..version import __version__
 from .settings import Federation, Model
 
@@ -184,6 +186,20 @@ class Terms:
     def wanted(self, task: Task, uploads: Sequence[str]) -> Payload:
         """Tensors like those of a plain answer to a task, by an algorithm with such uploads."""
         return wanted_of(task, uploads, self.columns, terms=self.gram(), inputs=self.inputs)
+
+    def filters(self, recipe: Recipe, place: Placement) -> list[Filter]:
+        """What stands between the sites and the coordinator, made at one of them."""
+        around = filter_context(
+            recipe.algorithm,
+            sites=self.participants,
+            rounds=self.rounds,
+            weights=recipe.weights,
+            aggregate=recipe.aggregate,
+            sample=self.sample,
+            least=self.least or None,
+            sums=recipe.one_shot is not None,
+        )
+        return filters_of(self.privacy, around, place)
 
     def recipe(self, trial: str = "") -> Recipe:
         """The same recipe on either side: even the initial weights follow from the seed.

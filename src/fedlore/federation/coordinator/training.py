@@ -22,8 +22,8 @@ from ...engine.loop import scale_together
 from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.filters import Filter, Placement, filter_context, guard_transport, is_hidden
-from ...privacy.settings import filters_of, privacy_lines
+from ...privacy.filters import Filter, Placement, guard_transport, is_hidden
+from ...privacy.settings import privacy_lines
 from ..flower.transport import Link, Mail
 from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
@@ -66,8 +66,8 @@ def _session(
     folder: Path, federation: Federation, keys: dict[str, bytes], resume: bool, reports: Reports
 ) -> "Session":
     journal = Journal(folder / "journal")
-    coordinator_filters(federation, len(keys))  # refused before anything is moved
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
+    coordinator_filters(terms)  # refused before anything is moved
     entry: JournalEntry | None = None
     steps: dict[int, DoneStep] = {}
     if resume:
@@ -98,7 +98,7 @@ def _session(
         aside = folder / "journal.before"
         shutil.rmtree(aside, ignore_errors=True)
         journal.folder.rename(aside)
-    filters = coordinator_filters(federation, len(keys), terms.run, folder)
+    filters = coordinator_filters(terms, folder)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
     parts, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
     return Session(folder, federation, keys, terms, journal, *parts, usual)
@@ -359,29 +359,11 @@ def _fingerprint(federation: Federation) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def coordinator_filters(
-    federation: Federation, sites: int, run: str = "", folder: Path | None = None
-) -> list[Filter]:
+def coordinator_filters(terms: Terms, folder: Path | None = None) -> list[Filter]:
     """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
-    a = federation
-    terms = terms_of(a, run="", participants=sites)
-    count = 1 if terms.search_space is None else len(terms.search_space.candidates)
-    trials = (
-        [""]
-        if terms.search_space is None
-        else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
-    )
-    found = []
-    for recipe in map(terms.recipe, trials):
-        around = filter_context(
-            recipe.algorithm,
-            sites=sites,
-            rounds=a.rounds,
-            weights=recipe.weights,
-            aggregate=recipe.aggregate,
-            sample=a.sample,
-            least=a.least(sites),
-            sums=recipe.one_shot is not None,
-        )
-        found.append(filters_of(a.privacy, around, Placement("coordinator", folder, run=run)))
-    return found[0]
+    search_space, trials = terms.search_space, [""]
+    if search_space is not None:
+        count = len(search_space.candidates)
+        trials = [str(Trial(c, MAIN, terms.rounds)) for c in range(count)]
+    place = Placement("coordinator", folder, run=terms.run)
+    return [terms.filters(recipe, place) for recipe in map(terms.recipe, trials)][0]

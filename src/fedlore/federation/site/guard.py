@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from ...core.wire import SUMMED, TASK_KINDS, Reply, Task, longest
 from ...engine import Recipe
 from ...errors import FedloreError
-from ...privacy.filters import apply_halves, filter_context, half_for
-from ...privacy.settings import ADDED, filters_of
+from ...privacy.filters import apply_halves, half_for
+from ...privacy.settings import ADDED
 from ..norms import UsualNorm
 from ..remote import Refusal
 from ..terms import Terms
@@ -28,17 +28,7 @@ class Guard:
         self._usual = UsualNorm(terms.excess)
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
-            around = filter_context(
-                recipe.algorithm,
-                sites=terms.participants,
-                rounds=terms.rounds,
-                weights=recipe.weights,
-                aggregate=recipe.aggregate,
-                sample=terms.sample,
-                least=terms.least or None,
-                sums=recipe.one_shot is not None,
-            )
-            filters = filters_of(terms.privacy, around, kit.place(terms.run))
+            filters = terms.filters(recipe, kit.place(terms.run))
             self._noising = [f.site(name) for f in filters if not f.hides]
             self._hiding = [f.site(name) for f in filters if f.hides]
 
