@@ -5,7 +5,6 @@ import ssl
 import stat
 import zipfile
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -41,7 +40,7 @@ from fedlore.federation.kits.kit import (
     unpack,
 )
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.folder import Kit, SiteFile, read_kit
 from fedlore.federation.site.session import learn_authority
 from fedlore.federation.terms import terms_of
 from fedlore_coke.experts import COKE
@@ -332,7 +331,7 @@ def test_a_site_learns_a_renewed_authority_from_a_server_that_the_old_one_vouche
         shown = [old.read_bytes() + new.read_bytes()]
         stage.gate.authority = lambda: shown[0]
         address = f"localhost:{stage.door}"
-        kit = SimpleNamespace(folder=tmp_path / "site", file=SimpleNamespace(address=address))
+        kit = Kit(tmp_path / "site", SiteFile("north", address))
         kept = kit.folder / "ca.crt"
         kept.write_bytes((tmp_path / "stranger" / "ca.crt").read_bytes())
         learn_authority(kit, lines.append)  # a server that nobody we trust vouches for

@@ -14,7 +14,7 @@ from fedlore.federation import journal
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
-from fedlore.federation.site.audit import AuditLog, Questions, check_audit
+from fedlore.federation.site.audit import AuditLog, Questions, read_audit
 from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import KEEP, Policy, Store, read_kit
 from fedlore.federation.site.worker import Worker
@@ -230,7 +230,7 @@ def test_a_changed_or_missing_audit_line_is_noticed(tmp_path):
     for n in range(4):
         log.write(event="answered", n=n)
     lines = path.read_text().splitlines(keepends=True)
-    check_audit(path)
+    read_audit(path)
     for bad in (
         lines[:1] + lines[2:],
         [lines[0], lines[1].replace('"n": 1', '"n": 7'), *lines[2:]],
@@ -251,7 +251,7 @@ def test_an_audit_line_cut_by_a_crash_is_dropped(tmp_path):
         "answered",
         "refused",
     ]
-    check_audit(path)
+    read_audit(path)
 
 
 @pytest.mark.parametrize("fails", ["audit", "questions", "store"])

@@ -5,8 +5,6 @@ import os
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from ..kits.certificates import check_dates, raw_key
 from ..kits.kit import enrolled_keys, shown_authorities
 from ..logs import LogForm, cut_log, write_log
 from ..processes import Child, free_port, script
-from ..remote import LinkLost
+from ..remote import LinkLost, fetch_page
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
 from .status import PRESENCE_FILE
@@ -79,37 +77,30 @@ def serve_federation(
                 keeper.keep()
 
 
+def _port_of(folder: Path, what: str) -> int:
+    try:
+        return int(json.loads((folder / "server.json").read_text(encoding="utf-8"))[what])
+    except (OSError, ValueError, KeyError):
+        return 9  # nobody is there: the server has never been started
+
+
 def link_of(folder: Path) -> Link:
     """How to reach the server of a folder, which only its own machine can."""
-    try:
-        port = int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["port"])
-    except (OSError, ValueError, KeyError):
-        port = 9  # nobody is there: the server has never been started
-    return Link(f"127.0.0.1:{port}")
+    return Link(f"127.0.0.1:{_port_of(folder, 'port')}")
 
 
 def bell_of(folder: Path) -> Ringer:
     """A line to the bell of the server of a folder."""
-    try:
-        port = int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["bell"])
-    except (OSError, ValueError, KeyError):
-        port = 9
-    return Ringer(port, bell_token((folder / "runner.secret").read_bytes()))
+    return Ringer(_port_of(folder, "bell"), bell_token((folder / "runner.secret").read_bytes()))
 
 
 def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | None:
     """None when the server answers, or what went wrong."""
-    # not urlopen, which keeps the proxies of its first call
-    opener = urllib.request.build_opener()
-    if ca is not None:
-        context = ssl.create_default_context(cadata=ca.decode())
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-    url = f"{'http' if ca is None else 'https'}://{address}/health"
     try:
-        with opener.open(url, timeout=timeout):
-            return None
-    except (urllib.error.URLError, OSError) as error:
+        fetch_page(address, "/health", ca, timeout=timeout)
+    except OSError as error:
         return str(getattr(error, "reason", error))
+    return None
 
 
 class Keeper:

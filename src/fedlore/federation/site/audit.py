@@ -57,18 +57,13 @@ class AuditLog:
         self.hashes.append(hashlib.sha256(line.encode()).hexdigest())
 
 
-def check_audit(path: Path) -> str:
-    """Follow the chain to its end; a broken one is an error, a line cut off by a crash is not."""
-    return last_of(read_audit(path))
-
-
 def last_of(hashes: Sequence[str]) -> str:
     """What the next line has to name."""
     return hashes[-1] if hashes else _START
 
 
 def read_audit(path: Path) -> list[str]:
-    """The hashes of all lines of a log whose chain holds."""
+    """The hashes of all lines; a broken chain is an error, a line cut off by a crash is not."""
     found: list[str] = []
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     for number, line in enumerate(lines, 1):

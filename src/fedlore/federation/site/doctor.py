@@ -4,9 +4,6 @@ import datetime
 import email.utils
 import platform
 import socket
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +15,7 @@ from ...knowledge.findings.checkup import check_file
 from ...models.own.baseline import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
-from ..remote import AHEAD, BEHIND, Refusal
+from ..remote import AHEAD, BEHIND, Refusal, fetch_page
 from ..terms import describe_difference, fedlore_version
 from .consent import OFFERED
 from .folder import Kit, read_kit
@@ -95,14 +92,9 @@ def _reach(kit: Kit) -> str:
 
 def _ask(kit: Kit) -> datetime.datetime | None:
     """The coordinator's time of day."""
-    context = None
-    if not kit.file.insecure:
-        context = ssl.create_default_context(cafile=str(kit.folder / "ca.crt"))
-    url = f"{'http' if kit.file.insecure else 'https'}://{kit.file.address}/health"
     try:
-        with urllib.request.urlopen(url, context=context, timeout=5.0) as answer:
-            date = answer.headers.get("Date")
-    except (urllib.error.URLError, OSError) as error:
+        date = fetch_page(kit.file.address, "/health", kit.authority())[1].get("Date")
+    except OSError as error:
         reason = getattr(error, "reason", error)
         raise FedloreError(
             f"no trusted answer from {kit.file.address} ({reason}): an expired server certificate "

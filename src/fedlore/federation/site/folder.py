@@ -1,12 +1,13 @@
 """A site's folder: its own file, rows and knowledge, and what it must not forget."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from ...answers import Bins, Measured
+from ...answers import Bins
 from ...config import build, read_toml
-from ...core.examples import Examples
 from ...core.store import clear_parts
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, digest
@@ -64,6 +65,10 @@ class Kit:
 
     def path(self, name: str) -> Path:
         return self.folder / name
+
+    def authority(self) -> bytes | None:
+        """What signs for the coordinator; None where there is no TLS."""
+        return None if self.file.insecure else self.path("ca.crt").read_bytes()
 
     def terms(self) -> Terms:
         """The terms as they were when the kit was made; those of a training come with its tasks."""
@@ -125,23 +130,14 @@ class Kit:
             check_same(known.schema, schema)
             schema = _title(schema, known.schema)
         known = replace(known, schema=agree_schema(known.schema, schema))
-        if bins is not None:
-            return self._measured(schema, known)
+        read: Callable[..., Any] = read_table if bins is None else read_measured
 
-        def rows(name: str) -> Examples:
-            return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)
+        def rows(name: str) -> Any:
+            return read(self.path(name), schema, label=schema.label, form=self.file.rows)
 
-        data = rows(self.file.data)
-        test = None if self.file.test is None else rows(self.file.test)
-        return Client(self.file.name, data, known, test=test)
-
-    def _measured(self, schema: Schema, known: Knowledge) -> NumberClient:
-        def rows(name: str) -> Measured:
-            path = self.path(name)
-            return read_measured(path, schema, label=schema.label, form=self.file.rows)
-
-        test = None if self.file.test is None else rows(self.file.test)
-        return NumberClient(self.file.name, rows(self.file.data), known, test)
+        data, test = rows(self.file.data), None if self.file.test is None else rows(self.file.test)
+        kind = Client if bins is None else NumberClient
+        return kind(self.file.name, data, known, test=test)
 
 
 def read_kit(folder: Path) -> Kit:

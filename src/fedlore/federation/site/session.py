@@ -2,9 +2,7 @@
 
 import logging
 import os
-import ssl
 import threading
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,17 +15,11 @@ from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..logs import LogForm, log_handler
 from ..processes import limit_memory
-from ..remote import NotTrusted, attend, beating
+from ..remote import NotTrusted, attend, beating, fetch_page
 from .folder import Kit, read_kit
 from .worker import Worker
 
 LEARN = 3600.0  # seconds between two looks for a renewed authority
-
-
-def _link_of(kit: Kit) -> Link:
-    """How this site reaches its coordinator."""
-    ca = None if kit.file.insecure else (kit.folder / "ca.crt").read_bytes()
-    return Link(kit.file.address, ca)
 
 
 def join_federation(
@@ -49,7 +41,7 @@ def join_federation(
             f"fedlore accept '{folder}'"
         )
     kit.client(kit.terms().schema, kit.terms().bins)
-    _learn(kit, say)
+    learn_authority(kit, say)
     limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         log = _log_to(folder / "site.log", form or LogForm())
@@ -67,15 +59,15 @@ def join_federation(
 
         tell(f"site '{kit.file.name}' is ready")
         worker = Worker(kit, tell)
-        with beating(partial(_learn, kit, tell), LEARN):
+        with beating(partial(learn_authority, kit, tell), LEARN):
             while True:
-                link = _link_of(kit)
+                link = Link(kit.file.address, kit.authority())
                 try:
                     way_in = door(link, kit.file.name, key, worker, before=_number(node))
                     attend(way_in, stop, on_enter=entered)
                     break
                 except NotTrusted:
-                    if _link_of(kit) == link:  # else a new authority has come meanwhile
+                    if kit.authority() == link.ca:  # else a new authority has come meanwhile
                         raise
         node.unlink(missing_ok=True)
 
@@ -88,24 +80,17 @@ def _number(path: Path) -> int:
         return 0
 
 
-def _learn(kit: Kit, say: Callable[[str], None]) -> None:
-    if not kit.file.insecure:
-        learn_authority(kit, say)
-
-
 def learn_authority(kit: Kit, say: Callable[[str], None]) -> None:
     """Take over a renewed authority from a server that the old one still vouches for."""
-    path = kit.folder / "ca.crt"
-    known = path.read_bytes()
-    context = ssl.create_default_context(cadata=known.decode())
+    known = kit.authority()
+    if known is None:
+        return
     try:
-        url = f"https://{kit.file.address}/authority"
-        with urllib.request.urlopen(url, context=context, timeout=10.0) as answer:
-            found = add_authorities(known, answer.read(1_000_000))
+        found = add_authorities(known, fetch_page(kit.file.address, "/authority", known)[0])
     except (OSError, FedloreError):
         return  # away, or not to be trusted: joining itself will say so
     if found != known:
-        write_whole(path, found, private=True)
+        write_whole(kit.path("ca.crt"), found, private=True)
         say("the coordinator has a new authority, which the one before vouches for")
 
 
