@@ -151,7 +151,7 @@ def undisturbed(folder: Path) -> dict[str, torch.Tensor]:
     federation = read_deployed(folder)
     clients = [read_kit(home).client(federation.schema) for home in local_sites(folder)]
     terms = terms_of(federation, run="", participants=SITES)
-    filters = coordinator_filters(federation, SITES)
+    filters = coordinator_filters(terms)
     recipe = terms.recipe()
     recipe = replace(
         recipe, scaler=scale_together(guard_transport(Local(clients, recipe), filters))

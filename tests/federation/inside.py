@@ -1,18 +1,22 @@
 """A deployed federation without processes: real kits, workers, journal; messages as bytes."""
 
 import atexit
+import json
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fedlore.core.wire import Task
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import local_sites
+from fedlore.federation.journal import read_state
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.settings import read_deployed
@@ -22,7 +26,7 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore_coke.trial import make_trial
 
-from ..laws.test_algorithms import Post
+from ..laws.test_algorithms import Post, assert_close
 from .inprocess import Loopback
 
 
@@ -73,6 +77,38 @@ def allow_all(folder: Path) -> None:
         site.write_text(text.replace('algorithms = ["fedavg"]', "algorithms = []"))
 
 
+def around(before=lambda task: None, after=lambda task, reply: reply):
+    """A site's worker with something done before it answers, or something made of its reply."""
+
+    def wrap(worker):
+        def answer(task, terms):
+            before(task)
+            return after(task, worker(task, terms))
+
+        return answer
+
+    return wrap
+
+
+def first_task(terms, kind="train", round=1, *, shift=0.0, **changes):
+    """What a coordinator asks first under these terms, with weights of its choice."""
+    recipe = terms.recipe()
+    initial = {n: p.detach() + shift for n, p in recipe.model.named_parameters()}
+    sent = recipe.algorithm.send(recipe.algorithm.init(initial))
+    return Task(kind, round, sent, terms.seed, **changes)
+
+
+def audit_lines(home: Path) -> list[dict]:
+    return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+
+
+def wait_until(true, seconds=300.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
 class Inside:
     """The sites of a folder in this process, and trainings over them."""
 
@@ -103,6 +139,12 @@ class Inside:
         return coordinator.train_federation(
             self.folder, resume=resume, reports=coordinator.Reports(**reports)
         )
+
+
+def check_undisturbed(folder: Path) -> None:
+    """The shared weights are those of one process, bit by bit."""
+    shared = read_state(folder / "shared.weights")[1]
+    assert_close(shared, {"model": reference(folder).state["model"]})
 
 
 def reference(folder: Path, lost: str = ""):

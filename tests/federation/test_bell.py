@@ -10,6 +10,7 @@ from fedlore.federation.bell import DoorBell, Ringer, bell_token
 from fedlore.federation.flower.messages import IN_HEAD, BadReply, RunCourier, pack_parcel, read_head
 from fedlore.federation.processes import free_port
 
+from .inside import wait_until
 from .test_courier import reply, server  # noqa: F401  # a fixture
 from .test_gateway import PULL, Stage, signed
 
@@ -35,15 +36,8 @@ def asking(stage, found):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    wait_for(lambda: stage.behind.seen)
+    wait_until(lambda: stage.behind.seen)
     return thread
-
-
-def wait_for(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_a_site_is_kept_waiting_until_there_are_tasks(stage):

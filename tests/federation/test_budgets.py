@@ -19,7 +19,7 @@ from fedlore.privacy.dp.budget import Ledger
 from fedlore.privacy.secagg.pact import pack_message
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, agree, edited, reference, small
+from .inside import Inside, agree, audit_lines, edited, first_task, reference, small
 
 OPEN = "secure_aggregation = false"
 
@@ -100,12 +100,8 @@ def test_row_counts_stay_at_home_whatever_is_asked(tmp_path, kind):
 
 
 def asked(folder, kind="train"):
-    federation = read_deployed(folder)
-    terms = terms_of(federation, run="x", participants=3)
-    recipe = terms.recipe()
-    initial = {n: p.detach() for n, p in recipe.model.named_parameters()}
-    sent = recipe.algorithm.send(recipe.algorithm.init(initial))
-    return terms.text(), Task(kind, 1, sent, federation.seed)
+    terms = terms_of(read_deployed(folder), run="x", participants=3)
+    return terms.text(), first_task(terms, kind)
 
 
 def test_features_are_scaled_by_declared_bounds_and_sums_are_refused(tmp_path, monkeypatch):
@@ -170,8 +166,7 @@ def test_encrypted_training_equals_the_run_in_one_process(tmp_path, monkeypatch,
     assert_close(run.state, reference(folder).state, rtol=1e-5, atol=1e-6)
     (line,) = read_status(folder)["privacy"]
     assert line.startswith("CKKS: degree 8192") and float(line.split()[-2]) < 1e-5
-    log = [json.loads(row) for row in (homes(folder)[0] / "audit.jsonl").read_text().splitlines()]
-    told = [row for row in log if row["kind"] == "decrypt"]
+    told = [row for row in audit_lines(homes(folder)[0]) if row["kind"] == "decrypt"]
     assert told and told[0]["survivors"] == ["plant-1", "plant-2", "plant-3"]
     key = (homes(folder)[0] / "ckks.key").read_bytes()
     wire = b"".join(inside.wire)

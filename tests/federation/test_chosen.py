@@ -37,7 +37,7 @@ from fedlore.models.own.members import OrderMember, see_order
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.budget import Ledger
 
-from .inside import Inside, edited, small
+from .inside import Inside, around, edited, small
 
 MENU = """
 [search_space]
@@ -210,7 +210,7 @@ def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess
     before = {step.name for step in Journal(folder / "journal").steps()[0].values()}
     inside.restart()
     asked = []
-    inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, asked))
+    inside.wrap = dict.fromkeys(inside.workers, around(asked.append))
     inside.train(resume=True, line=lines.append)
     assert "resuming run" in lines[0]
     assert not before & {task.trial for task in asked if task.kind in ("train", "vote")}
@@ -218,14 +218,6 @@ def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess
         rounds = [t.round for t in asked if (t.kind, t.trial) == ("train", "1/0/3")]
         assert set(rounds) == {3}
     check_same(folder, inprocess)
-
-
-def recording(worker, asked):
-    def answer(task, text):
-        asked.append(task)
-        return worker(task, text)
-
-    return answer
 
 
 @pytest.mark.slow
@@ -251,15 +243,11 @@ def test_a_site_that_was_away_at_the_end_settles_when_asked_again(tmp_path, monk
     folder = chosen(tmp_path / "fed")
     inside, lines = Inside(folder, monkeypatch), []
 
-    def away(worker):
-        def answer(task, text):
-            if task.kind == "ensemble":
-                raise RuntimeError("away")
-            return worker(task, text)
+    def away(task):
+        if task.kind == "ensemble":
+            raise RuntimeError("away")
 
-        return answer
-
-    inside.wrap["plant-2"] = away
+    inside.wrap["plant-2"] = around(away)
     inside.train(line=lines.append)
     assert "plant-2 did not settle" in lines[-1]
     assert not (folder / "sites" / "plant-2" / "personal.weights").exists()
@@ -359,18 +347,14 @@ def test_policies_cover_the_candidates(terms, tmp_path):
 def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
     folder = chosen(tmp_path / "fed")
 
-    def boasting(worker):
-        def answer(task, text):
-            reply = worker(task, text)
-            if task.kind == "vote":
-                vote = reply.upload["vote"]
-                return replace(reply, upload={"vote": vote | {"loss": vote["loss"] - 1e6}})
+    def boasting(task, reply):
+        if task.kind != "vote":
             return reply
-
-        return answer
+        vote = reply.upload["vote"]
+        return replace(reply, upload={"vote": vote | {"loss": vote["loss"] - 1e6}})
 
     inside = Inside(folder, monkeypatch)
-    inside.wrap["plant-2"] = boasting
+    inside.wrap["plant-2"] = around(after=boasting)
     inside.train()
     site = read_status(folder)["sites"]["plant-2"]
     assert site["counts"]["rejected"] == 3 and "a loss of -9.99" in site["note"]
@@ -427,7 +411,7 @@ def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, mo
     dp = "dp = {epsilon = 8, delta = 1e-5, level = 'site', clip = 1.0}"
     edited(folder / "federation.toml", (asked, f"{asked}\n{dp}"))
     inside, tasks = Inside(folder, monkeypatch), []
-    inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, tasks))
+    inside.wrap = dict.fromkeys(inside.workers, around(tasks.append))
     run = inside.train()
     assert {task.kind for task in tasks} == {"gram", "train", "ensemble", "evaluate"}
     trained = {task.trial for task in tasks if task.kind != "gram"}

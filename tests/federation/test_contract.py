@@ -23,7 +23,7 @@ from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.processes import Child, free_port, script
 from fedlore.federation.remote import LinkLost, ShutOut
 
-from .test_bell import wait_for
+from .inside import wait_until
 
 pytestmark = pytest.mark.slow
 SECRET = bytes(range(32))
@@ -37,7 +37,7 @@ def link(tmp_path_factory) -> Iterator[Link]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transport, "SILENCE", 200.0)  # a busy machine is not what is tried here
         try:
-            wait_for(lambda: healthy(f"127.0.0.1:{port}", None) is None, 200.0)
+            wait_until(lambda: healthy(f"127.0.0.1:{port}", None) is None, 200.0)
             yield Link(f"127.0.0.1:{port}")
         finally:
             child.stop()
@@ -147,8 +147,8 @@ def test_a_task_that_is_too_large_is_left_and_the_next_one_answered(link, site, 
         mail.push(Task("train", 1, huge), ["h"], 300.0)
         assert entrance.turn()
         (name,) = mail.push(Task("train", 2, fine), ["h"], 300.0)
-        wait_for(entrance.turn, 60.0)
-        wait_for(lambda: [m.about for m in mail.pull([name])] == [name], 60.0)
+        wait_until(entrance.turn, 60.0)
+        wait_until(lambda: [m.about for m in mail.pull([name])] == [name], 60.0)
 
 
 def test_a_site_cannot_speak_for_another(link, site):
@@ -203,13 +203,13 @@ def test_flower_s_own_node_would_run_the_code_of_a_run(link, tmp_path):
     found["FLWR_HOME"] = str(tmp_path / "home")
     node = Child(command, log=tmp_path / "node.log", env=found)
     try:
-        wait_for(lambda: set(link.online()) - before, 300.0)
+        wait_until(lambda: set(link.online()) - before, 300.0)
         (key,) = set(link.online()) - before
         with link.run(SECRET, app=hostile(canary)) as grid:
             mail = Mail(grid, {"theirs": key})
-            wait_for(lambda: "theirs" in mail.online(), 300.0)
+            wait_until(lambda: "theirs" in mail.online(), 300.0)
             # in objects: a message that is all in its head is one between nodes of ours
             mail.push(Task("moments", 0, {"w": {"w": torch.ones(IN_HEAD)}}), ["theirs"], 300.0)
-            wait_for(canary.exists, 300.0)
+            wait_until(canary.exists, 300.0)
     finally:
         node.stop()

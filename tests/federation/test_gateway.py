@@ -21,6 +21,8 @@ from fedlore.federation.coordinator.limits import Bucket, GateLimits, RefusalLog
 from fedlore.federation.kits.certificates import new_authority, new_server, raw_key
 from fedlore.federation.processes import free_port
 
+from .inside import wait_until
+
 KEY, OTHER = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
 
 
@@ -245,19 +247,12 @@ def test_a_slow_stranger_is_hung_up_on(tmp_path):
         assert raw(stage, b"POST /v1/fl") == b""
         assert raw(stage, b"", tls=False) == b""
         assert time.monotonic() - began < 4.0
-        wait_for(lambda: any("too slow" in line for line in stage.lines))
-
-
-def wait_for(true, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        wait_until(lambda: any("too slow" in line for line in stage.lines))
 
 
 def test_without_tls_nothing_is_said(stage):
     assert b"200" not in raw(stage, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", tls=False)
-    wait_for(lambda: any("no TLS" in line for line in stage.lines))
+    wait_until(lambda: any("no TLS" in line for line in stage.lines))
 
 
 def test_a_site_that_asks_too_often_has_to_wait(tmp_path):

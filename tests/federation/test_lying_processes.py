@@ -1,6 +1,5 @@
 """A lying coordinator against real processes: nothing leaves that was not agreed to."""
 
-import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,11 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from fedlore.core.wire import Task
-from fedlore.engine.lore import SearchSpace
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Mail
-from fedlore.federation.journal import read_state
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.remote import Letter, Remote
@@ -21,29 +18,14 @@ from fedlore.federation.site.audit import REPEATS
 from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
-from fedlore.privacy import Dp, Privacy
+from fedlore.privacy import Privacy
 from fedlore.privacy.secagg.filter import SecureAggregation
 
-from ..laws.test_algorithms import assert_close
-from .inside import agree, edited, reference
-from .test_lying import task_of
+from .inside import agree, audit_lines, check_undisturbed, edited, first_task
+from .test_lying import BEYOND, changed
 from .test_processes import running, trial
 
 pytestmark = pytest.mark.slow
-
-DP = Dp(1.0, 1e-5)
-#: What a coordinator may write into its terms, and what a site says that has agreed to them.
-BEYOND = [
-    ({"participants": 10**8}, "at most 1000 participants"),
-    ({"least": 10**8, "privacy": Privacy(dp=DP)}, "count on 100000000 answers"),
-    ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "delta of at most 0.001"),
-    ({"privacy": Privacy(dp=replace(DP, where="central"))}, "leaves it to the coordinator"),
-    ({"privacy": Privacy(dp=Dp(8.0, 1e-5, level="record", noise=0.001))}, "budget is spent"),
-    ({"search_space": SearchSpace(folds=10**9)}, "at most 50 folds"),
-    ({"rounds": 10**6}, "at most 1000 rounds"),
-    ({"model": ("hidden", (60_000, 60_000))}, "at most 10000000 parameters"),
-    ({"plan": ("epochs", 10**9)}, "at most 100000 local steps"),
-]
 
 
 @dataclass
@@ -84,21 +66,10 @@ def homes(folder):
     return sorted((folder / "sites").iterdir())
 
 
-def audit(home):
-    return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
-
-
-def changed(terms, changes):
-    """Terms with a field set, or with a field of one of their tables."""
-    inner = {k: replace(getattr(terms, k), **{v[0]: v[1]}) for k, v in changes.items()
-             if isinstance(v, tuple)}  # fmt: skip
-    return replace(terms, **{**changes, **inner})
-
-
 def test_whatever_is_asked_nothing_leaves_that_was_not_agreed_to(tmp_path):
     folder = trial(tmp_path / "fed", sites=3, rounds=3)
     terms = terms_of(read_deployed(folder), run="lies", participants=3)
-    task = task_of(terms)
+    task = first_task(terms)
     with running(folder) as federation:
         with lying(folder) as liar:
             for changes, _ in BEYOND:  # not agreed to: whatever the policy says of them
@@ -116,11 +87,11 @@ def test_whatever_is_asked_nothing_leaves_that_was_not_agreed_to(tmp_path):
                 ({"receipt": "{}"}, "the receipt that came with a task cannot be read"),
             ):
                 liar.refused(replace(task, **odd), terms, words)
-            sent = {site: audit(home) for site, home in zip(liar.sites, homes(folder), strict=True)}
-            assert all(e["event"] == "refused" for lines in sent.values() for e in lines)
+            said = [line for home in homes(folder) for line in audit_lines(home)]
+            assert said and all(line["event"] == "refused" for line in said)
             answered = sum(
                 all(letter.reply is not None for letter in liar.ask(shifted, terms).values())
-                for shifted in (task_of(terms, shift=n * 1e-3) for n in range(12))
+                for shifted in (first_task(terms, shift=n * 1e-3) for n in range(12))
             )
             assert answered == REPEATS
             # and where a careless owner agrees to all of it, each in a run without questions yet
@@ -132,11 +103,9 @@ def test_whatever_is_asked_nothing_leaves_that_was_not_agreed_to(tmp_path):
         agree(folder)
         assert all(child.code() is None for child in federation.sites.values())
         train_federation(folder)  # and all of them go on
-    assert_close(
-        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
-    )
+    check_undisturbed(folder)
     for home in homes(folder):
-        lies = [e for e in audit(home) if str(e.get("run", "lies")).startswith("lies")]
+        lies = [e for e in audit_lines(home) if str(e.get("run", "lies")).startswith("lies")]
         assert sum(e["event"] == "answered" for e in lies) == REPEATS
         reasons = " ".join(e["reason"] for e in lies if e["event"] == "refused")
         assert all(words in reasons for _, words in BEYOND)  # every refusal has a line
@@ -168,13 +137,13 @@ def test_no_second_sum_of_a_round_is_opened(tmp_path):
             mail = replace(liar.mail, terms=terms.text())
             remote = Remote(mail, liar.sites, 1, 60.0, needed=0)
             way = SecureAggregation(asked=4, run="twice").over(Losing(remote, lost))
-            return [r.names for r in way.exchange(task_of(terms, shift=shift), liar.sites)]
+            return [r.names for r in way.exchange(first_task(terms, shift=shift), liar.sites)]
 
         assert summed() == [tuple(liar.sites)]
         assert summed(lost=liar.sites[3:]) == []
         assert summed(1e-6, lost=liar.sites[3:]) == []  # next to the same weights
         bare = replace(terms, privacy=Privacy())
-        liar.refused(task_of(bare), bare, "are not those that this site agreed")
+        liar.refused(first_task(bare), bare, "are not those that this site agreed")
     for home in homes(folder)[:3]:
-        reasons = [e["reason"] for e in audit(home) if e["event"] == "refused"]
+        reasons = [e["reason"] for e in audit_lines(home) if e["event"] == "refused"]
         assert sum("it would tell single uploads" in reason for reason in reasons) == 2

@@ -25,7 +25,7 @@ from fedlore.privacy.secagg.fixedpoint import encode_words, summands
 from fedlore.privacy.secagg.pact import masked_flaw, pack_message
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, edited, reference, small
+from .inside import Inside, around, audit_lines, edited, reference, small
 
 FIXED = {"rtol": 1e-6, "atol": 1e-6}  # what fixed point and float32 may lose
 HIDDEN = ("secure_aggregation = false", "secure_aggregation = true")
@@ -69,15 +69,7 @@ def test_by_size_the_rows_count_and_stay_hidden(folder, monkeypatch):
 
 
 def watched(seen):
-    def wrap(worker):
-        def answer(task, terms):
-            reply = worker(task, terms)
-            seen.append((task, reply))
-            return reply
-
-        return answer
-
-    return wrap
+    return around(after=lambda task, reply: seen.append((task, reply)) or reply)
 
 
 def test_no_plain_upload_is_in_any_message(folder, monkeypatch):
@@ -98,16 +90,12 @@ def failing(kind, times, rounds=(2,)):
     """A site that breaks down at one stage, so many times."""
     left = [times]
 
-    def wrap(worker):
-        def answer(task, terms):
-            if task.kind == kind and task.round in rounds and left[0]:
-                left[0] -= 1
-                raise RuntimeError("the power is gone")
-            return worker(task, terms)
+    def before(task):
+        if task.kind == kind and task.round in rounds and left[0]:
+            left[0] -= 1
+            raise RuntimeError("the power is gone")
 
-        return answer
-
-    return wrap
+    return around(before)
 
 
 @pytest.mark.sampled(3)
@@ -181,14 +169,10 @@ def test_an_upload_beyond_the_bound_stays_at_home(folder, monkeypatch):
 
 
 def spoiled(change):
-    def wrap(worker):
-        def answer(task, terms):
-            reply = worker(task, terms)
-            return replace(reply, **change(reply)) if task.kind == "train" else reply
+    def after(task, reply):
+        return replace(reply, **change(reply)) if task.kind == "train" else reply
 
-        return answer
-
-    return wrap
+    return around(after=after)
 
 
 def cut(reply):
@@ -293,7 +277,7 @@ def home_of(folder, name="plant-1"):
 
 def test_the_audit_log_tells_whose_sum_was_read(folder, monkeypatch):
     Inside(folder, monkeypatch).train()
-    lines = [json.loads(x) for x in (home_of(folder) / "audit.jsonl").read_text().splitlines()]
+    lines = audit_lines(home_of(folder))
     assert [x["kind"] for x in lines][:3] == ["keys", "moments", "unmask"]
     last = [x for x in lines if x["kind"] == "unmask"][-1]
     assert last["survivors"] == ["plant-1", "plant-2", "plant-3", "plant-4"]
@@ -361,18 +345,14 @@ def test_sites_that_know_each_other_notice_swapped_keys(folder, monkeypatch):
     inside.restart()
     assert_close(inside.train().state, reference(folder).state, **FIXED)
 
-    def swap(worker):
-        def answer(task, terms):
-            reply = worker(task, terms)
-            if task.kind == "keys":
-                spoiled = reply.upload["next"]["public"].clone()
-                spoiled[:32] = torch.arange(32, dtype=torch.uint8)
-                reply = replace(reply, upload={"next": {"public": spoiled}})
+    def swap(task, reply):
+        if task.kind != "keys":
             return reply
+        other = reply.upload["next"]["public"].clone()
+        other[:32] = torch.arange(32, dtype=torch.uint8)
+        return replace(reply, upload={"next": {"public": other}})
 
-        return answer
-
-    inside.wrap["plant-2"] = swap
+    inside.wrap["plant-2"] = around(after=swap)
     told = []
     with pytest.raises(QuorumLost):
         inside.train(notice=told.append)

@@ -19,8 +19,9 @@ from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import SecureAggregation
 
 from ..laws.test_algorithms import Post, assert_close
+from .inside import wait_until
 from .test_masked import HIDDEN
-from .test_processes import running, trial, wait_until
+from .test_processes import running, trial
 
 pytestmark = pytest.mark.slow
 

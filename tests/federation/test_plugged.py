@@ -15,7 +15,7 @@ from fedlore.federation.site.worker import Worker
 
 from ..laws.test_algorithms import assert_close
 from ..privacy.plugged import install
-from .inside import Inside, edited, reference
+from .inside import Inside, around, edited, reference
 from .test_budgets import asked, homes, with_privacy
 
 
@@ -70,17 +70,13 @@ def test_what_one_site_sends_is_judged_by_the_filter(folder, monkeypatch):
     for home in homes(folder):
         allow(home)
 
-    def plain(worker):
-        def answer(task, text):
-            reply = worker(task, text)
-            if task.kind == "train":
-                reply.upload["model"] = reply.upload.pop("veiled")
-            return reply
-
-        return answer
+    def plain(task, reply):
+        if task.kind == "train":
+            reply.upload["model"] = reply.upload.pop("veiled")
+        return reply
 
     inside = Inside(folder, monkeypatch)
-    inside.wrap["plant-2"] = plain
+    inside.wrap["plant-2"] = around(after=plain)
     with pytest.raises(QuorumLost):  # the veil needs all three
         inside.train()
     assert "no veil" in read_status(folder)["sites"]["plant-2"]["note"]
@@ -92,17 +88,12 @@ def test_fewer_than_the_policy_demands_are_not_unveiled(folder, monkeypatch):
         edited(home / "site.toml", ("min_participants = 2", "min_participants = 3"))
     inside = Inside(folder, monkeypatch)
 
-    def few(worker):
-        def answer(task, text):
-            if task.kind == "unveil":
-                task.sent["of"]["sites"] = task.sent["of"]["sites"].new_tensor(
-                    list(b'["plant-1", "plant-2"]')
-                )
-            return worker(task, text)
+    def few(task):
+        if task.kind == "unveil":
+            sites = task.sent["of"]["sites"]
+            task.sent["of"]["sites"] = sites.new_tensor(list(b'["plant-1", "plant-2"]'))
 
-        return answer
-
-    inside.wrap = dict.fromkeys(("plant-1", "plant-2", "plant-3"), few)
+    inside.wrap = dict.fromkeys(("plant-1", "plant-2", "plant-3"), around(few))
     seen = []
     with pytest.raises(QuorumLost):
         inside.train(notice=seen.append)

@@ -6,6 +6,7 @@ import time
 from fedlore.federation.coordinator.status import Presence, Sighting, read_presence
 from fedlore.federation.remote import BEAT
 
+from .inside import wait_until
 from .test_gateway import OTHER, PULL, signed, staged
 
 LEAVE = "/v1/fleet/deactivate-node"
@@ -69,10 +70,7 @@ def test_the_gate_sees_who_comes_hangs_up_and_says_goodbye(tmp_path):
             client.post(PULL, content=b"", headers=signed())
             assert seen["north"].here(time.time()) == "here"
             client.post(PULL, content=b"", headers=signed(OTHER))
-        end = time.monotonic() + 5.0
-        while seen["north"].lines:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: not seen["north"].lines, 5.0)
         assert stage.gate.presence.refused == 1 and list(seen) == ["north"]
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fedlore.algorithms.catalog import ALGORITHMS
 from fedlore.core.wire import Task
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import Reports, train_federation
@@ -31,7 +30,7 @@ from fedlore.federation.terms import terms_of
 from fedlore_coke.trial import make_trial
 
 from ..laws.test_algorithms import assert_close
-from .inside import agree, allow_all, edited, reference
+from .inside import allow_all, edited, reference, wait_until
 from .test_contract import hostile
 
 pytestmark = pytest.mark.slow
@@ -80,45 +79,9 @@ def rounds_done(folder: Path) -> int:
     return int(files[0].name[6:12]) if files else -1
 
 
-def wait_until(true, seconds=300.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
-
-
 def crowded() -> float:
     """How many times as long a machine that others use as well may take."""
     return max(1.0, os.getloadavg()[0])
-
-
-def test_four_sites_ten_rounds_equal_one_process(tmp_path):
-    folder = trial(tmp_path / "fed", sites=4, rounds=10)
-    with running(folder):
-        child = start_training(folder)
-        assert child.wait(600) == 0, child.tail()
-    local = reference(folder)
-    about, shared = read_state(folder / "shared.weights")
-    assert about["round"] == 10
-    assert_close(shared, {"model": local.state["model"]})
-    entry, wrong = Journal(folder / "journal").last()
-    assert entry.run.rows == local.rows and not wrong
-
-
-def test_every_algorithm_equals_one_process(tmp_path):
-    """The sites stay up: what they train by comes with the tasks."""
-    folder = trial(tmp_path / "fed", ("lr = 0.05", "lr = 0.05\nsteps = 6"), rounds=2)
-    agreed = (folder / "federation.toml").read_text()
-    with running(folder):
-        for name, kind in ALGORITHMS.items():
-            text = agreed.replace('"fedavg"', f'"{name}"')
-            if not kind.facts.momentum:
-                text = text.replace("steps = 6", "steps = 6\nmomentum = 0.0")
-            (folder / "federation.toml").write_text(text)
-            agree(folder)
-            run, local = train_federation(folder), reference(folder)
-            assert_close(run.state, local.state)
-            assert run.rows == local.rows, name
 
 
 def test_without_tls_on_loopback(tmp_path):
@@ -165,25 +128,12 @@ def test_a_killed_site_is_done_without_and_takes_part_again(tmp_path):
     assert {n.what for n in told} <= {"reply", "silent", "late"}
 
 
-def test_a_killed_coordinator_loses_nothing(tmp_path):
-    folder = trial(tmp_path / "fed", SLOWER, rounds=6)
-    with running(folder) as federation:
-        first = start_training(folder)
-        wait_until(lambda: rounds_done(folder) >= 2)
-        first.kill()
-        second = start_training(folder, "--resume")
-        wait_until(lambda: rounds_done(folder) >= 4)
-        federation.server.kill()
-        federation.restart_server()
-        assert second.wait(600) == 0, second.tail()
-    assert_close(
-        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
-    )
-
-
 def test_twenty_random_kills_lose_nothing(tmp_path):
-    """Sites, server and training in turn, each killed at a random moment after some progress."""
-    dice = random.Random(8)
+    """Sites, server and training in turn, each killed at a random moment after some progress.
+
+    The result is that of one process, bit by bit.
+    """
+    dice, killed = random.Random(8), set()
     # everybody's answer is waited for, however long a site takes to come back
     folder = trial(tmp_path / "fed", SLOWER, ("quorum = 0.5", "quorum = 1.0"), rounds=240)
     with running(folder) as federation:
@@ -194,6 +144,7 @@ def test_twenty_random_kills_lose_nothing(tmp_path):
             time.sleep(dice.uniform(0.0, 1.5))
             assert training.code() is None, "the run was over too soon"
             victim = dice.choice([*federation.sites, "server", "train"])
+            killed.add(victim)
             if victim == "train":
                 training.kill()
                 training = start_training(folder, "--resume")
@@ -204,7 +155,9 @@ def test_twenty_random_kills_lose_nothing(tmp_path):
                 federation.sites[victim].kill()
                 federation.restart_site(victim)
         assert training.wait(900) == 0, training.tail()
-    shared, local = read_state(folder / "shared.weights")[1], reference(folder)
+    assert killed == {*federation.sites, "server", "train"}
+    (about, shared), local = read_state(folder / "shared.weights"), reference(folder)
+    assert about["round"] == 240
     assert_close(shared, {"model": local.state["model"]})
     assert Journal(folder / "journal").last()[0].run.rows == local.rows
 
@@ -233,11 +186,6 @@ def test_strangers_stay_outside(tmp_path):
         remove_site(folder, "plant-2")
         assert federation.sites["plant-2"].wait(200) == 2
         assert "revoked" in said(federation.sites["plant-2"])
-
-        (home / "site.key").chmod(0o644)
-        federation.sites["plant-1"].stop()
-        child = start_site(home)
-        assert child.wait(200) == 2 and "chmod 600" in said(child)
     new_server(folder, ["localhost", "127.0.0.1"], days=-1)
     late = Child(fedlore_command("server", str(folder)), log=tmp_path / "late.log")
     assert late.wait(200) == 2
@@ -274,33 +222,31 @@ def test_both_sides_say_that_versions_differ(tmp_path):
     assert "quorum" in said(child)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything(tmp_path, sign):
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_a_signal_to_the_parent(tmp_path, sign):
     folder = trial(tmp_path / "fed", SLOWER, sites=2, rounds=100)
     (folder / "logs").mkdir()
     whole = Child(fedlore_command("up", str(folder)), log=tmp_path / "up.log")
     wait_until(lambda: rounds_done(folder) >= 1)
     os.kill(whole.pid, sign)
     assert whole.wait(180) not in (0, None), said(whole)
+    if sign == signal.SIGKILL:  # it could end nobody: the kernel does
+        wait_until(lambda: left_behind(folder) == [], 60.0)
     assert left_behind(folder) == []
 
 
-def test_nothing_outlives_a_killed_parent(tmp_path):
-    folder = trial(tmp_path / "fed", SLOWER, sites=2, rounds=100)
-    (folder / "logs").mkdir()
-    whole = Child(fedlore_command("up", str(folder)), log=tmp_path / "up.log")
-    wait_until(lambda: rounds_done(folder) >= 1)
-    os.kill(whole.pid, signal.SIGKILL)
-    whole.wait(10)
-    wait_until(lambda: left_behind(folder) == [], 60.0)
-
-
-def test_it_needs_no_network_beyond_loopback(tmp_path):
-    inside = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+def unshared(what: str, script: str) -> list[str]:
+    """A command line that does something to a network or a disk of its own, before a command."""
+    inside = ["unshare", what, "sh", "-c", script + ' && exec "$@"', "sh"]
     try:
         subprocess.run([*inside, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this machine does not let us make a network namespace")
+        pytest.skip("this machine does not let us make a network or a disk of our own")
+    return inside
+
+
+def test_it_needs_no_network_beyond_loopback(tmp_path):
+    inside = unshared("--net", "ip link set lo up")
     folder = trial(tmp_path / "fed", sites=2, rounds=2)
     (folder / "logs").mkdir()
     routes = subprocess.run([*inside, "ip", "route"], check=True, capture_output=True)
@@ -313,12 +259,7 @@ def test_it_needs_no_network_beyond_loopback(tmp_path):
 def test_a_full_disk_ends_the_training_cleanly(tmp_path):
     folder = trial(tmp_path / "fed", sites=2, rounds=8)
     (folder / "journal").mkdir()
-    small = f"mount -t tmpfs -o size=100k none {folder / 'journal'}"
-    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
-    try:
-        subprocess.run([*inside, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this machine does not let us mount a small disk")
+    inside = unshared("--mount", f"mount -t tmpfs -o size=100k none {folder / 'journal'}")
     with running(folder):
         command = [*inside, *fedlore_command("train", str(folder))]
         child = Child(command, log=folder / "logs" / "train.log")

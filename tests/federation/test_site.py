@@ -22,7 +22,7 @@ from fedlore.federation.terms import fedlore_version, read_terms, terms_of
 from fedlore.privacy import Dp, Privacy
 
 from ..laws.test_algorithms import assert_close
-from .inside import edited, small
+from .inside import edited, first_task, small
 
 NAME = "plant-1"
 
@@ -40,13 +40,6 @@ def home(made, tmp_path):
 @pytest.fixture
 def terms(made):
     return terms_of(read_deployed(made), run="run-1", participants=3)
-
-
-def first_task(terms, **changes):
-    recipe = terms.recipe()
-    params = {n: p.detach() for n, p in recipe.model.named_parameters()}
-    sent = recipe.algorithm.send(recipe.algorithm.init(params))
-    return replace(Task("train", 1, sent, terms.seed), **changes)
 
 
 def private(epsilon=None, hidden=False):

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -26,23 +25,13 @@ from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import start_site
-from fedlore.federation.journal import read_state
 from fedlore.federation.kits.kit import renew_authority, renew_server
 from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import Child, fedlore_command
 from fedlore.federation.settings import read_deployed
 
-from ..laws.test_algorithms import assert_close
-from .inside import reference
-from .test_processes import (
-    crowded,
-    left_behind,
-    rounds_done,
-    running,
-    start_training,
-    trial,
-    wait_until,
-)
+from .inside import check_undisturbed, wait_until
+from .test_processes import crowded, rounds_done, running, start_training, trial, unshared
 
 pytestmark = pytest.mark.slow
 
@@ -177,9 +166,7 @@ def test_a_stranger_stops_nothing(tmp_path):
             for thread in threads:
                 thread.join()
     assert set(found) <= {0, 403, 404} and {403, 404} <= set(found)
-    assert_close(
-        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
-    )
+    check_undisturbed(folder)
     told = log_of(folder)
     for words in ("unregister-node", "stop-run", "start-run", "is not enrolled", "too many"):
         assert words in told, words
@@ -196,9 +183,7 @@ def test_sites_that_were_unregistered_come_back_by_themselves(tmp_path):
                 control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
         assert child.wait(600) == 0, child.tail()
         assert all(site.code() is None for site in federation.sites.values())
-    assert_close(
-        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
-    )
+    check_undisturbed(folder)
     told = (folder / "logs" / "server.log").read_text()
     assert "somebody has unregistered plant-1, plant-2, plant-3 at the server" in told
 
@@ -234,17 +219,6 @@ def superlink_of(folder: Path) -> int:
     raise AssertionError("no server is running")
 
 
-def test_another_federation_on_the_port_is_a_sentence(tmp_path):
-    folder = trial(tmp_path / "fed", sites=2)
-    with socket.create_server(("127.0.0.1", read_deployed(folder).port)):
-        child = Child(fedlore_command("server", str(folder)), log=tmp_path / "server.log")
-        assert child.wait(200) == 2
-    assert "does another federation, or another program, use this port" in " ".join(
-        child.tail().split()
-    )
-    assert left_behind(folder) == []
-
-
 def test_a_kit_that_was_copied_is_noticed(tmp_path):
     folder = trial(tmp_path / "fed", sites=2)
     with running(folder):
@@ -266,11 +240,7 @@ def test_a_full_disk_at_a_site_is_a_sentence_and_the_others_go_on(tmp_path):
     shutil.copytree(home, kept)
     small = f"mount -t tmpfs -o size=400k none '{home}' && cp -a '{kept}/.' '{home}' && "
     small += f"(dd if=/dev/zero of='{home}/fill' bs=1k 2>/dev/null || true)"
-    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
-    try:
-        subprocess.run([*inside, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this machine does not let us mount a small disk")
+    inside = unshared("--mount", small)
     with running(folder) as federation:
         federation.sites["plant-1"].stop()
         full = Child([*inside, *fedlore_command("join", str(home))], log=tmp_path / "full.log")

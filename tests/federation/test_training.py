@@ -22,7 +22,7 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, edited, reference, small
+from .inside import Inside, around, edited, reference, small
 
 
 @pytest.fixture
@@ -137,14 +137,10 @@ def test_without_a_quorum_the_run_ends_and_says_how_to_go_on(folder, monkeypatch
 def spoiled(change):
     """A site that sends something else than it worked out."""
 
-    def wrap(worker):
-        def answer(task, terms):
-            reply = worker(task, terms)
-            return replace(reply, upload=change(reply.upload)) if task.kind == "train" else reply
+    def after(task, reply):
+        return replace(reply, upload=change(reply.upload)) if task.kind == "train" else reply
 
-        return answer
-
-    return wrap
+    return around(after=after)
 
 
 def scaled(by):
@@ -277,20 +273,16 @@ def test_the_coordinator_never_opens_a_sites_folder(folder, monkeypatch):
 
     sys.addaudithook(hook)
     asking = []
-    for name in inside.workers:
 
-        def wrap(worker):
-            def answer(task, terms):
-                watching[0] = False
-                asking.append(task)
-                try:
-                    return worker(task, terms)
-                finally:
-                    watching[0] = True
+    def blind(task):
+        watching[0] = False
+        asking.append(task)
 
-            return answer
+    def seeing(task, reply):
+        watching[0] = True
+        return reply
 
-        inside.wrap[name] = wrap
+    inside.wrap = dict.fromkeys(inside.workers, around(blind, seeing))
     inside.train()
     watching[0] = False
     assert any("journal" in path for path in opened) and asking
@@ -313,16 +305,12 @@ def test_void_rounds_do_not_add_up_over_a_training(tmp_path, monkeypatch):
     monkeypatch.setattr(coordinator, "ATTEMPTS", 2)
     failed = set()
 
-    def once_a_round(worker):
-        def answer(task, text):
-            if task.kind == "train" and task.round not in failed:
-                failed.add(task.round)
-                raise RuntimeError("once")
-            return worker(task, text)
+    def once_a_round(task):
+        if task.kind == "train" and task.round not in failed:
+            failed.add(task.round)
+            raise RuntimeError("once")
 
-        return answer
-
-    inside.wrap["plant-2"] = once_a_round
+    inside.wrap["plant-2"] = around(once_a_round)
     run = inside.train()
     assert (run.round, failed) == (3, {1, 2, 3})
     assert_close(run.state, reference(folder).state)

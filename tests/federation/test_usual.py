@@ -15,7 +15,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, edited, reference, small
+from .inside import Inside, around, edited, reference, small
 from .test_masked import masked
 
 
@@ -87,26 +87,19 @@ def test_a_sum_is_compared_with_those_before():
         list(transport.exchange(Task("train", 5), ["a"]))
 
 
-def longer(wanted, rounds):
-    """A site whose uploads of some rounds have this norm."""
+def lengthened(reply):
+    model = reply.upload["model"]
+    return replace(reply, upload={"model": tree.scale(model, 998.0 / tree.norm(model))})
 
-    def wrap(worker):
-        def answer(task, terms):
-            reply = worker(task, terms)
-            if task.kind != "train" or task.round not in rounds:
-                return reply
-            model = reply.upload["model"]
-            return replace(reply, upload={"model": tree.scale(model, wanted / tree.norm(model))})
 
-        return answer
-
-    return wrap
+def longer(task, reply):
+    return lengthened(reply) if task.kind == "train" else reply
 
 
 def test_a_long_upload_changes_nothing(tmp_path, monkeypatch):
     folder = small(tmp_path / "fed", sites=4)
     inside = Inside(folder, monkeypatch)
-    inside.wrap["plant-2"] = longer(998.0, (1, 2, 3))
+    inside.wrap["plant-2"] = around(after=longer)
     assert_close(inside.train().state, reference(folder, lost="plant-2").state)
     site = read_status(folder)["sites"]["plant-2"]
     assert site["counts"]["rejected"] == 3 and "norm 998 is above" in site["note"]
@@ -118,10 +111,8 @@ def test_under_masks_a_site_holds_back_what_is_far_longer_than_usual(tmp_path, m
 
     def broken(site, recipe, task, memory, desk):
         reply, memory = real(site, recipe, task, memory, desk)
-        if (task.kind, task.round, site.id) == ("train", 4, "plant-2"):
-            model = reply.upload["model"]
-            reply = replace(reply, upload={"model": tree.scale(model, 998.0 / tree.norm(model))})
-        return reply, memory
+        odd = (task.kind, task.round, site.id) == ("train", 4, "plant-2")
+        return lengthened(reply) if odd else reply, memory
 
     monkeypatch.setattr(worker_module, "answer", broken)
     told = []

@@ -12,8 +12,9 @@ from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import free_port
 from fedlore.federation.remote import BEAT
 
+from ..inside import wait_until
 from ..test_numbers import SITES, deployed
-from ..test_processes import running, wait_until
+from ..test_processes import running
 
 pytestmark = pytest.mark.slow
 
