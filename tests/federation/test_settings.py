@@ -41,6 +41,7 @@ def test_a_logistic_model_that_hears_does_so_deployed_too(tmp_path):
 def test_rounds_have_one_default(tmp_path):
     path = write(tmp_path)
     assert read_deployed(tmp_path).rounds == read_federation(path).rounds == Federation().rounds
+    assert read_deployed(tmp_path).excess == 30.0
     assert terms_of(read_deployed(tmp_path), run="x", participants=2).rounds == 20
 
 
@@ -62,7 +63,12 @@ def test_a_deployed_federation_needs_more_than_one_process(tmp_path, missing):
     ("more", "message"),
     [
         ("quorum = 1.5\n", r"quorum must lie in \(0, 1\], got 1.5"),
+        ("quorum = 0.0\n", r"quorum must lie in \(0, 1\], got 0.0"),
         ("deadline = 0\n", "deadline must be positive, got 0.0"),
+        ("deadline = -1\n", "deadline must be positive, got -1.0"),
+        ("excess = 0.5\n", "excess must be above 1, got 0.5"),
+        ('[algorithm]\nname = "fedagv"\n', "did you mean 'fedavg'"),
+        ("[privacy]\nthreshold = 0.9\n", "belongs to secure_aggregation"),
         ("quorm = 0.5\n", "unknown key 'quorm'; did you mean 'quorum'"),
         ("[run]\ntest = 1.0\n", "test must lie between 0 and 1, got 1.0"),
         ("[run]\napproaches = []\n", "approaches must name at least one"),
@@ -76,6 +82,12 @@ def test_either_way_the_same_mistakes_are_named(tmp_path, more, message):
     for read in (lambda: read_federation(path), lambda: read_deployed(tmp_path)):
         with pytest.raises(ConfigError, match=f"federation.toml: .*{message}"):
             read()
+
+
+def test_an_address_is_a_host_and_a_port(tmp_path):
+    path = write(tmp_path, top='name = "one"\naddress = "coke.example"\n')
+    with pytest.raises(ConfigError, match="federation.toml: .*address must be host:port"):
+        read_federation(path)
 
 
 def test_a_budget_is_no_reason_to_refuse_what_is_not_run(tmp_path):

@@ -5,17 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedlore import ConfigError
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.norms import AmongPeers, UsualNorm
 from fedlore.federation.remote import QuorumLost
-from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, around, edited, reference, small
+from .inside import Inside, around, reference, small
 from .test_masked import masked
 
 
@@ -120,12 +118,3 @@ def test_under_masks_a_site_holds_back_what_is_far_longer_than_usual(tmp_path, m
     assert [row["merged"] for row in run.rows if "merged" in row] == [4, 4, 4, 3, 4]
     refused = [n.detail for n in told if n.what == "refused"]
     assert len(refused) == 1 and "this site's upload: norm 998 is above" in refused[0]
-
-
-def test_the_bound_is_written_in_the_terms(tmp_path):
-    folder = small(tmp_path / "fed")
-    assert read_deployed(folder).excess == 30.0
-    with pytest.raises(ConfigError, match="excess must be above 1, got 0.5"):
-        replace(read_deployed(folder), excess=0.5)
-    edited(folder / "federation.toml", ("excess = 30.0", "excess = 5.0"))
-    assert read_deployed(folder).excess == 5.0

@@ -83,10 +83,14 @@ class Cohort:
     wire_settings: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        self.halves = {name: self.filter.site(name) for name in self.given.clients()}
-        inside = SiteFilters(self.given, {n: [h] for n, h in self.halves.items()}, hides=True)
-        self.wire = Wire(inside, **self.wire_settings)
+        self.wire = Wire(None, **self.wire_settings)
         self.server = self.filter.over(self.wire)
+        self.put({name: self.filter.site(name) for name in self.given.clients()})
+
+    def put(self, halves):
+        """These halves at the sites."""
+        self.halves = halves
+        self.wire.inner = SiteFilters(self.given, {n: [h] for n, h in halves.items()}, hides=True)
 
     def round(self, number=1, kind="train"):
         """The replies that the loop gets."""

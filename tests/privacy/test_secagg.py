@@ -12,7 +12,6 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
-from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.crypto import KEY, KeyPair, add_mask, seal, unseal
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.privacy.secagg.fixedpoint import encode_words, summands
@@ -70,9 +69,7 @@ def test_a_site_that_was_started_anew_refuses_and_then_gives_its_key():
     one.wire.ask = lambda task: asked.append(task.kind) or task
     (reply,) = one.round(3)
     assert len(reply.members) == 4 and asked == ["keys", "train", "unmask"]
-    fresh = SecureAggregation().site("site-03")
-    one.halves["site-03"] = fresh
-    one.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    one.put(one.halves | {"site-03": SecureAggregation().site("site-03")})
     with pytest.raises(FedloreError, match="started anew"):
         one.round(4)
 
@@ -238,7 +235,7 @@ def tasks(one):
     """All tasks of a round, caught on their way."""
     caught = []
     again = cohort(len(one.given.uploads), ask=lambda t: caught.append(t) or t)
-    again.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    again.put(one.halves)
     again.round(9)
     return caught
 
@@ -443,25 +440,18 @@ def test_a_value_that_does_not_fit_ends_at_the_site(value):
     assert "site-01" not in one.seen("train")
 
 
-def test_a_lying_weight_is_noticed_in_the_sum(caplog):
-    def heavier(task, reply):
+@pytest.mark.parametrize(
+    ("weights", "more", "says"),
+    [("equal", 1, "weights of 4 sites add up to 5"), ("size", -1000, "weights add up to -996")],
+)
+def test_a_lying_weight_is_noticed_in_the_sum(weights, more, says, caplog):
+    def lie(task, reply):
         if task.kind == "train" and reply.client == "site-01":
-            reply.upload["masked"]["words"][0] += 1
+            reply.upload["masked"]["words"][0] += more
         return reply
 
-    assert cohort(4, change=heavier).round() == []
-    assert "the weights of 4 sites add up to 5" in caplog.text
-
-
-def test_weights_below_nothing_void_the_round(caplog):
-    def lighter(task, reply):
-        if task.kind == "train" and reply.client == "site-01":
-            reply.upload["masked"]["words"][0] -= 1_000
-        return reply
-
-    sized = SecureAggregation(weights="size")
-    assert cohort(4, filter=sized, change=lighter).round() == []
-    assert "the weights add up to -996" in caplog.text
+    assert cohort(4, filter=SecureAggregation(weights=weights), change=lie).round() == []
+    assert says in caplog.text
 
 
 def test_steps_by_a_public_coin_are_compared():
@@ -473,41 +463,6 @@ def test_steps_by_a_public_coin_are_compared():
 
 
 class Signed:
-    """Identities for tests: a signature is a name under a hash of the message."""
-
-    def __init__(self, name, known):
-        self.name, self.known = name, known
-
-    def sign(self, message):
-        return self.name.encode() + message[-8:]
-
-    def check(self, site, message, signature):
-        if site not in self.known or signature != site.encode() + message[-8:]:
-            raise FedloreError(f"the keys of '{site}' are not signed by it")
-
-
-def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
-    def swap(task, reply):
-        if task.kind != "keys" or reply.client != "site-01":
-            return reply
-        own = KeyPair.fresh(counted(1)).public
-        signature = raw_bytes(reply.upload["next"]["public"])[KEY:]
-        return replace(reply, upload={"next": {"public": pack_message(own + signature)}})
-
-    def signing(change):
-        one = cohort(4, change=change)
-        for name in called(4):
-            settings = SecureAggregation(identity=Signed(name, called(4)))
-            one.halves[name] = settings.site(name)
-        one.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
-        return one.round()
-
-    assert len(signing(lambda task, reply: reply)) == 1
-    with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
-        signing(swap)
-
-
-class Hashed:
     """Identities for tests: a signature is a hash of the name and of every byte of the message."""
 
     def __init__(self, name):
@@ -521,16 +476,28 @@ class Hashed:
             raise FedloreError(f"the keys of '{site}' are not signed by it")
 
 
-def test_keys_that_were_signed_for_another_run_are_refused():
-    def signing(run):
-        return {n: SecureAggregation(identity=Hashed(n), run=run).site(n) for n in called(4)}
+def signing(run="", **wire):
+    """Sites that know each other."""
+    one = cohort(4, filter=SecureAggregation(run=run), **wire)
+    one.put({n: SecureAggregation(identity=Signed(n), run=run).site(n) for n in called(4)})
+    return one
 
-    one, two = (cohort(4, filter=SecureAggregation(run=run)) for run in ("first", "second"))
-    one.halves, two.halves = signing("first"), signing("second")
-    for each in (one, two):
-        each.wire.inner = SiteFilters(
-            each.given, {n: [h] for n, h in each.halves.items()}, hides=True
-        )
+
+def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
+    def swap(task, reply):
+        if task.kind != "keys" or reply.client != "site-01":
+            return reply
+        own = KeyPair.fresh(counted(1)).public
+        signature = raw_bytes(reply.upload["next"]["public"])[KEY:]
+        return replace(reply, upload={"next": {"public": pack_message(own + signature)}})
+
+    assert len(signing().round()) == 1
+    with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
+        signing(change=swap).round()
+
+
+def test_keys_that_were_signed_for_another_run_are_refused():
+    one, two = signing("first"), signing("second")
     assert len(one.round(1)) == 1
     two.server._keys["site-01"] = one.server._keys["site-01"]
     with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
