@@ -90,6 +90,10 @@ def around(before=lambda task: None, after=lambda task, reply: reply):
     return wrap
 
 
+class Crash(BaseException):
+    """The coordinator ends here, without a word."""
+
+
 def first_task(terms, kind="train", round=1, *, shift=0.0, **changes):
     """What a coordinator asks first under these terms, with weights of its choice."""
     recipe = terms.recipe()

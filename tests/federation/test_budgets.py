@@ -1,7 +1,5 @@
 """A deployed federation under differential privacy, and one under encryption."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +14,6 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.ckks.cipher import write_key
 from fedlore.privacy.dp.budget import Ledger
-from fedlore.privacy.secagg.pact import pack_message
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, agree, audit_lines, edited, first_task, reference, small
@@ -195,16 +192,6 @@ def test_a_sum_of_fewer_than_the_policy_demands_is_not_decrypted(tmp_path, monke
     with pytest.raises(QuorumLost):
         inside.train(notice=seen.append)
     assert any("policy: at least 3 participants, 2 are left" in n.detail for n in seen)
-
-
-def test_a_task_of_another_defence_is_refused(tmp_path):
-    folder = noisy(tmp_path / "fed")
-    text, _ = asked(folder)
-    with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
-        about = pack_message(
-            json.dumps({"kind": "train", "members": ["plant-1", "plant-2"]}).encode()
-        )
-        Worker(read_kit(homes(folder)[0]))(Task("decrypt", 1, {"ckks": {"about": about}}), text)
 
 
 def test_one_site_makes_the_key(tmp_path):

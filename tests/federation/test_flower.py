@@ -50,24 +50,7 @@ def test_a_common_scaling_has_the_same_bits():
     assert torch.equal(a.shift, b.shift) and torch.equal(a.spread, b.spread)
 
 
-def test_a_task_comes_back_from_its_record():
-    sent = {"model": {"w": torch.randn(3, 2), "scalar": torch.tensor(1.5, dtype=torch.float64)}}
-    task = Task("train", 7, sent, seed=11, rate=0.25, accepted={"a": 6, "b": 3})
-    found, terms = read_task(task_record(task, "b", "terms"), "b")
-    assert replace(found, sent={}) == replace(task, sent={}, accepted={"b": 3})
-    assert terms == "terms"
-    assert_close(found.sent, sent)
-
-
-def test_a_reply_comes_back_from_its_record():
-    upload = {"model": {"w": torch.randn(2, 2)}, "empty": {}}
-    reply = Reply("a", 4, upload, rows=12, metrics={"ta": 0.5})
-    found = read_reply(reply_record(reply), "a")
-    assert replace(found, upload={}) == replace(reply, upload={})
-    assert_close(found.upload, upload)
-
-
-SENT = {"model": {"w": torch.arange(3.0)}}
+SENT = {"model": {"w": torch.arange(3.0), "scalar": torch.tensor(1.5).double()}, "empty": {}}
 #: A value other than the default for each field; whoever adds a field adds one here.
 TASK = {"kind": "train", "round": 2, "sent": SENT, "seed": 5, "rate": 0.5}
 TASK |= {"accepted": {"a": 1}, "sums": True, "trial": "0/main/3", "receipt": "7 lines"}

@@ -82,24 +82,6 @@ def test_what_one_site_sends_is_judged_by_the_filter(folder, monkeypatch):
     assert "no veil" in read_status(folder)["sites"]["plant-2"]["note"]
 
 
-def test_fewer_than_the_policy_demands_are_not_unveiled(folder, monkeypatch):
-    for home in homes(folder):
-        allow(home)
-        edited(home / "site.toml", ("min_participants = 2", "min_participants = 3"))
-    inside = Inside(folder, monkeypatch)
-
-    def few(task):
-        if task.kind == "unveil":
-            sites = task.sent["of"]["sites"]
-            task.sent["of"]["sites"] = sites.new_tensor(list(b'["plant-1", "plant-2"]'))
-
-    inside.wrap = dict.fromkeys(("plant-1", "plant-2", "plant-3"), around(few))
-    seen = []
-    with pytest.raises(QuorumLost):
-        inside.train(notice=seen.append)
-    assert any("policy: at least 3 participants, 2 are left" in n.detail for n in seen)
-
-
 def test_doctor_tells_what_a_filter_says_of_the_folder(folder):
     home = homes(folder)[0]
     allow(home)

@@ -196,13 +196,3 @@ def test_a_task_with_a_receipt_that_nobody_signed_gets_nothing(folder):
 @pytest.mark.parametrize("text", ["", "{}x", "[]", '{"audit": -1}', '{"audit": "1"}', '{"x": 1}'])
 def test_what_a_site_says_of_its_books_is_read_with_care(text):
     assert SiteBooks.read(text) is None
-
-
-def test_a_copied_folder_goes_on_from_its_books(folder, monkeypatch, tmp_path):
-    """A site that moves to another machine takes them along."""
-    trained(folder, monkeypatch)
-    home = home_of(folder)
-    moved = shutil.copytree(home, tmp_path / "moved")
-    shutil.rmtree(home)
-    moved.rename(home)
-    assert trained(folder, monkeypatch).round == 2

@@ -22,16 +22,12 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, around, edited, reference, small
+from .inside import Crash, Inside, around, edited, reference, small
 
 
 @pytest.fixture
 def folder(tmp_path):
     return small(tmp_path / "fed")
-
-
-class Crash(BaseException):
-    """The coordinator ends here, without a word."""
 
 
 def crash_after(round):

@@ -76,36 +76,35 @@ def test_who_hides_a_record_does_not_hide_the_site():
     assert len(ledger.entries()) == 1
 
 
-def spoil(path, how):
-    text = path.read_text()
-    if how == "cut":
-        path.write_text(text[:-10])
-    elif how == "empty":
-        path.write_text("")
-    elif how == "no text":
-        path.write_bytes(b"\xff\xfe\x00")
-    elif how == "another":
-        path.write_text("[1, 2]")
-    else:
-        found = json.loads(text)
-        if how == "less noise":
-            found["entries"][0]["noise"] *= 10
-        elif how == "a line less":
-            del found["entries"][-1]
-        elif how == "first line less":
-            del found["entries"][0]
-        path.write_text(json.dumps(found))
+def written(change):
+    """What a file holds after a change to what stands in it."""
+
+    def harm(data):
+        found = json.loads(data)
+        change(found["entries"])
+        return json.dumps(found).encode()
+
+    return harm
 
 
-@pytest.mark.parametrize(
-    "how", ["cut", "empty", "no text", "another", "less noise", "a line less", "first line less"]
-)
+HARM = {
+    "cut": lambda data: data[:-10],
+    "empty": lambda data: b"",
+    "no text": lambda data: b"\xff\xfe\x00",
+    "another": lambda data: b"[1, 2]",
+    "less noise": written(lambda lines: lines[0].update(noise=10 * lines[0]["noise"])),
+    "a line less": written(lambda lines: lines.pop()),
+    "first line less": written(lambda lines: lines.pop(0)),
+}
+
+
+@pytest.mark.parametrize("how", HARM)
 def test_a_damaged_ledger_counts_as_spent(tmp_path, how):
     path = tmp_path / "ledger.json"
     ledger = Ledger(path)
     for round in (1, 2):
         spend(ledger, round=round)
-    spoil(path, how)
+    path.write_bytes(HARM[how](path.read_bytes()))
     before = path.read_bytes()
     with pytest.raises(LedgerDamaged, match="is damaged .*answers nothing that costs privacy"):
         spend(ledger, round=3)

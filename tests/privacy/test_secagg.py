@@ -576,8 +576,8 @@ def test_what_can_be_seen_of_a_single_masked_reply_is_looked_at():
     }
     whole = {"masked": masked, "sealed": {}, "next": {"public": torch.zeros(32).byte()}}
 
-    def judge(upload, rows=0):
-        return masked_flaw(Task("train", 1), Reply("a", 1, upload, rows), like)
+    def judge(upload, rows=0, kind="train", like=like):
+        return masked_flaw(Task(kind, 1), Reply("a", 1, upload, rows), like)
 
     assert judge(whole) is None
     assert "none may be shown" in judge(whole, rows=12)
@@ -586,3 +586,13 @@ def test_what_can_be_seen_of_a_single_masked_reply_is_looked_at():
     assert "names" in judge(whole | {"masked": masked | {"layout": pack_message(b"[]")}})
     assert "without masks" in judge({"model": like["model"]})
     assert "without masks" in judge(whole | {"more": {"w": torch.zeros(2)}})
+    assert "without masks" in judge({})
+    assert "without masks" in judge(whole | {"next": {"public": torch.zeros(32)}})
+    assert judge({"next": {"public": torch.zeros(32).byte()}}, kind="keys") is None
+    assert "bytes were asked for" in judge({"seeds": {"a": torch.zeros(33)}}, kind="unmask")
+    assert "none may be shown" in judge({}, rows=1, kind="unmask")
+    wide = {"moments": {"sum": torch.zeros(5).double()}}  # two words for each of its numbers
+    told = {"layout": pack_message(json.dumps(summands(wide)[0]).encode())}
+    for length, fits in ((11, True), (6, False)):
+        words = {"masked": told | {"words": torch.zeros(length, dtype=torch.int64)}}
+        assert (judge(whole | words, kind="moments", like=wide) is None) == fits
