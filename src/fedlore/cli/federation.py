@@ -11,8 +11,10 @@ from .screen import Grid, current_screen, explain_stop
 from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
+    from ..engine import Run
     from ..federation.coordinator.status import Reports
     from ..federation.processes import Stop
+    from ..federation.remote import Notice
 
 __all__ = ["CoordinatorFolder", "bring_up", "need_flower"]
 
@@ -206,20 +208,14 @@ def _reports(folder: Path, stop: "Stop") -> "Reports":
     rounds, say = read_deployed(folder).rounds, current_screen().say
     answers: list[tuple[str, float]] = []
 
-    def notice(found: object) -> None:
-        from ..federation.remote import Notice
-
-        assert isinstance(found, Notice)
+    def notice(found: "Notice") -> None:
         if found.what != "reply":
             reason = f": {found.detail}" if found.detail else ""
             say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
         elif found.kind == "train":
             answers.append((found.site, found.seconds))
 
-    def round(run: object, seconds: float) -> None:
-        from ..engine import Run
-
-        assert isinstance(run, Run)
+    def round(run: "Run", seconds: float) -> None:
         row = next(r for r in reversed(run.rows) if "merged" in r)
         times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers))
         answers.clear()

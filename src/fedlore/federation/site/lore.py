@@ -142,21 +142,19 @@ class LoreSite:
             self._setup = (trial, (site, recipe, FlatParams(recipe.model)))
         return self._setup[1]
 
-    def takes(self, task: Task) -> bool:
-        """Whether a task is about the choice, and not one that every engine answers."""
-        return task.kind in LORE_TASKS or (task.kind == "evaluate" and not task.sent)
-
-    def answer(self, task: Task) -> Reply:
-        """The reply to a task about the choice."""
+    def answer(self, task: Task) -> Reply | None:
+        """The reply to a task about the choice, None for those that every engine answers."""
         if task.kind in LORE_TASKS:
             return self._client.answer(task)
+        if task.kind != "evaluate" or task.sent:
+            return None
         rows = len(self._rows.member.data)
         return Reply(self._rows.id, task.round, {}, rows, self._scores())
 
-    def over(self, task: Task, memory: Payload) -> None:
+    def done(self, task: Task, memory: Payload) -> None:
         """After the last round of a training whose network is needed again: what it left here."""
-        trial = Trial.read(task.trial)
-        if task.round == trial.rounds == self._common.rounds:
+        trial = Trial.read(task.trial) if task.kind == "train" else None
+        if trial is not None and task.round == trial.rounds == self._common.rounds:
             self._shelf.store(trial).keep(memory)
 
     def _scores(self) -> dict[str, float]:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from ...algorithms import FlatParams
 from ...core.tree import Payload
@@ -30,20 +30,48 @@ from .audit import AuditLog, HeldReceipts, Questions, describe_payload
 from .consent import refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
-from .lore import LoreSite
+from .lore import PERSONAL, LoreSite
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time
 
 
-class _Plain:
-    """A site's rows made ready for the one recipe of its terms."""
+class Part(Protocol):
+    """A site's rows made ready for terms: for their one recipe, or for a choice."""
 
-    def __init__(self, client: Client, recipe: Recipe) -> None:
+    def setup(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
+        """What trains and scores in one of the trainings."""
+        ...
+
+    def answer(self, task: Task) -> Reply | None:
+        """The reply to a task about the choice, None for those that every engine answers."""
+        ...
+
+    def done(self, task: Task, memory: Payload) -> None:
+        """A task was answered that left this behind."""
+        ...
+
+
+class PlainSite:
+    """A site under terms with one recipe; it keeps the weights that it was last scored with."""
+
+    def __init__(self, kit: Kit, terms: Terms, text: str, client: Client, recipe: Recipe) -> None:
+        self._kit, self._run, self._text, self._recipe = kit, terms.run, text, recipe
         self._setup = (ready(client, recipe.model, recipe.scaler), recipe, FlatParams(recipe.model))
 
     def setup(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
         return self._setup
+
+    def answer(self, task: Task) -> Reply | None:
+        return None
+
+    def done(self, task: Task, memory: Payload) -> None:
+        if task.kind != "evaluate":
+            return
+        remembered = recall(self._recipe, task.sent, memory)
+        own = own_params(self._recipe.algorithm, task.sent, remembered)
+        about = {"run": self._run, "round": task.round, "terms": self._text}
+        write_state(self._kit.path(PERSONAL), about, {"model": own})
 
 
 class Worker:
@@ -56,7 +84,7 @@ class Worker:
         self._asked = AuditLog(kit.state / "asked")
         self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
         self._vain = 0  # refusals since the last answer
-        self._ready: tuple[str, _Plain | LoreSite, Guard, Questions] | None = None
+        self._ready: tuple[str, Part, Guard, Questions] | None = None
 
     def __call__(self, asked: Task, text: str) -> Reply:
         task = asked.question() if asked.kind in TASK_KINDS else asked
@@ -144,8 +172,9 @@ class Worker:
         own = guard.answer(task)
         if own is not None:
             return own
-        if isinstance(part, LoreSite) and part.takes(task):
-            return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
+        chosen = part.answer(task)
+        if chosen is not None:
+            return guard.hidden(asked, self._checked(task, terms, chosen, (), guard))
         site, recipe, buffer = part.setup(task.trial)
         policy.refuse_work(recipe.plan, len(site.lesson), buffer.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
@@ -159,11 +188,7 @@ class Worker:
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
         if task.kind in TRAININGS:
             store.commit(task, accepted, memory, reply)
-        if isinstance(part, LoreSite):
-            if task.kind == "train":
-                part.over(task, memory)
-        elif task.kind == "evaluate":
-            self._keep(task, terms, text, recipe, memory)
+        part.done(task, memory)
         return guard.hidden(asked, reply)
 
     def _checked(
@@ -181,7 +206,7 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
-    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | LoreSite", Guard, Questions]:
+    def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             try:
@@ -194,12 +219,12 @@ class Worker:
                 ) from error
             try:
                 client = self._kit.client(terms.schema, terms.bins)
-                part: _Plain | LoreSite
+                part: Part
                 if terms.search_space is not None:
                     part = LoreSite(self._kit, terms, text, client)
                 else:
                     task = terms.task() or Classification()
-                    part = _Plain(task.enter(client), recipe)
+                    part = PlainSite(self._kit, terms, text, task.enter(client), recipe)
             except FedloreError as error:
                 _log.error("%s", error)
                 self._say(f"cannot take part: {error}")
@@ -210,9 +235,3 @@ class Worker:
             questions = Questions(self._asked, terms.run)
             self._ready = (text, part, Guard(self._kit, terms, recipe, questions), questions)
         return self._ready[1:]
-
-    def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:
-        """The weights this site predicts with, on its own disk."""
-        own = own_params(recipe.algorithm, task.sent, recall(recipe, task.sent, memory))
-        about = {"run": terms.run, "round": task.round, "terms": text}
-        write_state(self._kit.folder / "personal.weights", about, {"model": own})
