@@ -130,7 +130,7 @@ OWN: dict[str, Command] = {
         "site:status",
         MACHINES,
         "Where a training stands and which sites are here; of a site, what was asked and sent.",
-        folder="coordinator",
+        folder="coordinator kit",
         token_file="token",
     ),
     "doctor": _own(

@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from .screen import ExitCode, Grid, Screen, current_screen
 from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
-    from ..federation.pages.overview import Overview
-    from ..federation.pages.site import SiteOverview
+    from ..federation.pages.coordinator import Brief
 
 
 _Kit = Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]
@@ -105,96 +104,35 @@ def status(
     """Where a training stands and which sites are here; of a site, what was asked and sent."""
     need_flower()
     from ..federation.pages.app import as_plain, watch_folder
-    from ..federation.pages.overview import Overview
 
     screen, shown = current_screen(), watch_folder(folder)
-    seen = shown.state()
+    seen = shown.look()
     if screen.as_json and follow:  # one document a line
         print(json.dumps(as_plain(seen)), flush=True)
     else:
         screen.give(as_plain(seen))
-    _show(seen, screen) if isinstance(seen, Overview) else _show_site(seen, screen)
+    _show(shown.brief(seen), screen)
     if not follow and page == "none":
         return
     with page_beside(folder, page, token_file=token_file, say=screen.say):
         while True:
             time.sleep(every)
-            before, seen = seen, shown.state()
+            before, seen = seen, shown.look()
             if not follow:
                 continue
-            lines = changes(before, seen)
+            lines = shown.changes(before, seen)
             if screen.as_json and lines:
                 print(json.dumps(as_plain(seen)), flush=True)
             for line in lines:
                 screen.say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
-def changes(before: Any, now: Any) -> list[str]:
-    """What is different, one line for each thing."""
-    from ..federation.pages.overview import Overview
-
-    return _changes(before, now) if isinstance(now, Overview) else _site_changes(before, now)
-
-
-def _changes(before: "Overview", now: "Overview") -> list[str]:
-    from ..federation.pages.coordinator import sum_up
-
-    lines = [] if sum_up(before) == sum_up(now) else [sum_up(now)]
-    known = {site.name: site for site in before.sites}
-    for site in now.sites:
-        old = known.get(site.name)
-        if old is None or old.state != site.state:
-            was = "" if old is None else f"{old.state} -> "
-            about = f" ({site.task})" if site.state in ("training", "late", "lost") else ""
-            lines.append(f"  {site.name}: {was}{site.state}{about if site.task else ''}")
-        if old is not None and site.note != old.note:
-            lines.append(f"  {site.name}: {site.note}")
-    return lines
-
-
-def _site_changes(before: "SiteOverview", now: "SiteOverview") -> list[str]:
-    lines = [] if before.joined == now.joined else ["in" if now.joined else "not in"]
-    news = len(now.events) if not before.events else 0
-    news = next((i for i, e in enumerate(now.events) if before.events[:1] == (e,)), news)
-    for event in reversed(now.events[:news]):
-        about = event.reason or event.left
-        lines.append(f"round {event.round}: {event.kind} {event.event}: {about}")
-    return lines
-
-
-def _show(seen: "Overview", screen: Screen) -> None:
-    from ..federation.pages.coordinator import say_bytes, say_seconds, sum_up
-
-    screen.say(sum_up(seen))
-    for line in (seen.reason, *seen.privacy):
-        if line:
-            screen.say(line)
+def _show(brief: "Brief", screen: Screen) -> None:
+    for line in brief.lines:
+        screen.say(line)
     table = Grid()
-    for heading in (
-        *("site", "state", "last heard", "last round", "answers", "rejected", "refused"),
-        *("silent", "from it", "to it", "note"),
-    ):
+    for heading in brief.head:
         table.add_column(heading, overflow="fold")
-    for site in seen.sites:
-        heard = "" if site.heard is None else f"{say_seconds(site.heard)} ago"
-        counts = [str(site.counts[key]) for key in ("reply", "rejected", "refused", "silent")]
-        size = [say_bytes(site.received), say_bytes(site.sent)]
-        table.add_row(
-            site.name, site.state, heard, str(site.round or ""), *counts, *size, site.note
-        )
-    screen.show(table)
-
-
-def _show_site(seen: "SiteOverview", screen: Screen) -> None:
-    from ..federation.pages.site import describe_site
-
-    screen.say(f"site '{seen.name}' is {'in' if seen.joined else 'not in'}, at {seen.coordinator}")
-    for name, value in describe_site(seen).items():
-        screen.say(f"{name}: {value}")
-    table = Grid()
-    for heading in ("time", "round", "kind", "event", "what left, or why not"):
-        table.add_column(heading, overflow="fold")
-    for event in reversed(seen.events[:10]):
-        when = event.time[:19].replace("T", " ")
-        table.add_row(when, str(event.round), event.kind, event.event, event.reason or event.left)
+    for row in brief.rows:
+        table.add_row(*row)
     screen.show(table)

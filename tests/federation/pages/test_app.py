@@ -2,10 +2,13 @@
 
 import json
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from fedlore.cli.app import app
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.federation.pages.app import (
     USUAL_PAGE,
@@ -128,12 +131,31 @@ def test_a_folder_of_neither_kind_and_a_wrong_place_are_named(tmp_path):
         PagePlace.read("here")
 
 
+def test_a_command_shows_the_same_and_then_what_changes(tmp_path, trained):
+    folder = stage(tmp_path, ["training", "lost"], now=time.time())
+    (folder / "ca.crt").touch()  # by which a command knows a coordinator's folder
+    told = CliRunner().invoke(app, ["status", str(folder)])
+    assert told.exit_code == 0 and "training; round 12 of 30; the server is up" in told.output
+    shown = watch_folder(folder)
+    before = shown.look()
+    stage(folder, ["sent", "failed"], now=time.time())
+    lines = shown.changes(before, shown.look())
+    assert lines[0] == "  plant-01: training -> waiting" and "  plant-02: lost -> failed" in lines
+    assert lines[-1].startswith("  plant-02: round 7: failed") and not shown.changes(before, before)
+    told = CliRunner().invoke(app, ["status", str(trained / "sites" / "plant-3")])
+    assert told.exit_code == 0 and "site 'plant-3' is not in" in told.output
+    site = watch_folder(trained / "sites" / "plant-3")
+    now = site.look()
+    (line, *_) = site.changes(replace(now, events=now.events[1:]), now)
+    assert "refused: policy: at least 4 participants" in line
+
+
 def test_one_look_at_twenty_sites_is_quick(tmp_path):
     """Well below the two seconds after which the page looks again."""
     folder = stage(tmp_path, ["training"] * 20, rounds=500)
     shown = watch_folder(folder)
-    shown.page()
+    shown.page(shown.look())
     began = time.process_time()
-    text = shown.page()
+    text = shown.page(shown.look())
     assert time.process_time() - began < 1.0 and len(text) < 400_000
-    assert len(json.dumps(len(shown.measures()))) < 7
+    assert len(json.dumps(len(shown.measures(shown.look())))) < 7

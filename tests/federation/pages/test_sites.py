@@ -49,7 +49,7 @@ def test_a_ledger_that_was_touched_counts_as_spent(trained, tmp_path):
     seen = watcher.look()
     assert "is damaged" in seen.budget.trouble
     assert "The privacy budget is spent, or nearly so" in show_site(seen)
-    assert watch_folder(home).state().budget.spent == float("inf")
+    assert watch_folder(home).look().budget.spent == float("inf")
     path.write_text(before)
 
 

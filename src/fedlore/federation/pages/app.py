@@ -19,10 +19,10 @@ from ...bundle.serve.server import showing
 from ...bundle.serve.web import Page
 from ...errors import ConfigError
 from ...look.style import CSS
-from .coordinator import show_overview
+from .coordinator import Brief, brief_overview, overview_changes, show_overview
 from .metrics import measure
 from .overview import Overview, Watcher
-from .site import SiteWatcher, measure_site, show_site
+from .site import SiteWatcher, brief_site, measure_site, show_site, site_changes
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _LIMITS = ServeLimits(body=1, patience=5.0)  # nothing is sent to it
@@ -32,11 +32,12 @@ _LIMITS = ServeLimits(body=1, patience=5.0)  # nothing is sent to it
 class Shown:
     """What is watched, in the forms in which it is asked for."""
 
-    title: str
-    page: Callable[[], str]  # HTML of what stands in it
-    measures: Callable[[], bytes]
-    state: Callable[[], Any]  # a dataclass
-    ready: Callable[[], bool]
+    look: Callable[[], Any]  # what is seen now: a dataclass with a name
+    page: Callable[[Any], str]  # it as HTML
+    measures: Callable[[Any], bytes]
+    ready: Callable[[Any], bool]
+    brief: Callable[[Any], Brief]
+    changes: Callable[[Any, Any], list[str]]  # from one look to the next
 
 
 def make_watch(shown: Shown, *, token: str | None, hosts: Sequence[str] | None) -> Doorkeeper:
@@ -57,9 +58,9 @@ class WatchApp:
         self._page = Page.join(html, CSS + style, script)
         self._paths: dict[str, Callable[[], Response]] = {
             "/": self._whole,
-            "/part": lambda: HTMLResponse(shown.page()),
-            "/state.json": lambda: _json(shown.state()),
-            "/metrics": lambda: Response(shown.measures(), media_type=_METRICS),
+            "/part": lambda: HTMLResponse(shown.page(shown.look())),
+            "/state.json": lambda: _json(shown.look()),
+            "/metrics": lambda: Response(shown.measures(shown.look()), media_type=_METRICS),
             "/health": lambda: JSONResponse({"status": "ok", "token": guarded}),
             "/ready": self._ready,
         }
@@ -78,13 +79,14 @@ class WatchApp:
 
     def _whole(self) -> Response:
         # with a token the page comes empty and fills itself once it has been entered
-        main = "" if self._guarded else self._shown.page()
-        whole = self._page.html.replace("/*title*/", escape(self._shown.title))
+        seen = self._shown.look()
+        main = "" if self._guarded else self._shown.page(seen)
+        whole = self._page.html.replace("/*title*/", escape(seen.name))
         whole = whole.replace("/*main*/", main)
         return HTMLResponse(whole, headers={"Content-Security-Policy": self._page.policy})
 
     def _ready(self) -> Response:
-        ready = self._shown.ready()
+        ready = self._shown.ready(self._shown.look())
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
 
@@ -131,22 +133,22 @@ USUAL_PAGE = PagePlace("127.0.0.1", 8764, asked=False)
 def watch_folder(folder: Path) -> Shown:
     """What there is to show of a coordinator's folder, or of a site's."""
     if (folder / "federation.toml").exists():
-        watcher = Watcher(folder)
         return Shown(
-            watcher.look().name,
-            lambda: show_overview(watcher.look()),
-            lambda: measure(watcher.look()),
-            watcher.look,
-            lambda: watcher.look().server == "up",
+            Watcher(folder).look,
+            show_overview,
+            measure,
+            lambda seen: bool(seen.server == "up"),
+            brief_overview,
+            overview_changes,
         )
     if (folder / "site.toml").exists():
-        site = SiteWatcher(folder)
         return Shown(
-            site.look().name,
-            lambda: show_site(site.look()),
-            lambda: measure_site(site.look()),
-            site.look,
-            lambda: site.look().joined,
+            SiteWatcher(folder).look,
+            show_site,
+            measure_site,
+            lambda seen: bool(seen.joined),
+            brief_site,
+            site_changes,
         )
     raise ConfigError(f"'{folder}' holds neither a federation.toml nor a site.toml")
 

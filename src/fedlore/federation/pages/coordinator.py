@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from ...look.charts import Chart, Points, show_chart
@@ -33,6 +34,46 @@ def show_overview(seen: Overview) -> str:
         parts.append(f"<h2>Privacy, as far as a coordinator can know</h2>\n{lines}")
     parts.append(f"<h2>What the words mean</h2>\n{show_pairs(STATES)}")
     return "\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The same for a screen: some lines, and a table below them."""
+
+    lines: Sequence[str]
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def brief_overview(seen: Overview) -> Brief:
+    """What a command shows of it."""
+    counted = ("reply", "rejected", "refused", "silent")
+    head = ("site", "state", "last heard", "last round", "answers", *counted[1:])
+    rows = [
+        [
+            *(site.name, site.state, say_ago(site.heard), str(site.round or "")),
+            *(str(site.counts[key]) for key in counted),
+            *(say_bytes(site.received), say_bytes(site.sent), site.note),
+        ]
+        for site in seen.sites
+    ]
+    lines = [line for line in (sum_up(seen), seen.reason, *seen.privacy) if line]
+    return Brief(lines, (*head, "from it", "to it", "note"), rows)
+
+
+def overview_changes(before: Overview, now: Overview) -> list[str]:
+    """What is different, one line for each thing."""
+    lines = [] if sum_up(before) == sum_up(now) else [sum_up(now)]
+    known = {site.name: site for site in before.sites}
+    for site in now.sites:
+        old = known.get(site.name)
+        if old is None or old.state != site.state:
+            was = "" if old is None else f"{old.state} -> "
+            about = f" ({site.task})" if site.state in ("training", "late", "lost") else ""
+            lines.append(f"  {site.name}: {was}{site.state}{about if site.task else ''}")
+        if old is not None and site.note != old.note:
+            lines.append(f"  {site.name}: {site.note}")
+    return lines
 
 
 def sum_up(seen: Overview) -> str:
@@ -96,13 +137,12 @@ def _sites(seen: Overview) -> str:
 
 
 def _row(site: SiteView) -> list[str | Cell]:
-    heard = "" if site.heard is None else f"{say_seconds(site.heard)} ago"
     return [
         site.name,
         state_cell(site.state),
         site.task,
         say_seconds(site.since),
-        heard,
+        say_ago(site.heard),
         str(site.round or ""),
         str(site.counts.get("reply", 0)),
         say_seconds(site.seconds),
@@ -186,6 +226,11 @@ def say_seconds(seconds: float | None) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} days {whole % 86_400 // 3600} h"
+
+
+def say_ago(seconds: float | None) -> str:
+    """How long something is ago, nothing where it never was."""
+    return "" if seconds is None else f"{say_seconds(seconds)} ago"
 
 
 def say_bytes(count: float) -> str:

@@ -17,7 +17,7 @@ from ...privacy.settings import Spending, read_spending
 from ..site.audit import DAY
 from ..site.consent import OFFERED
 from ..site.folder import Kit, read_kit
-from .coordinator import head_line, rows_table, say_seconds
+from .coordinator import Brief, head_line, rows_table, say_ago
 from .metrics import gauge, write_measures
 
 _KEPT = 50  # events that a page shows; all are in audit.jsonl
@@ -202,10 +202,33 @@ def show_site(seen: SiteOverview) -> str:
     return "\n".join(parts)
 
 
+def brief_site(seen: SiteOverview) -> Brief:
+    """What a command shows of it."""
+    where = "in" if seen.joined else "not in"
+    lines = [f"site '{seen.name}' is {where}, at {seen.coordinator}"]
+    lines += [f"{name}: {value}" for name, value in describe_site(seen).items()]
+    rows = [
+        [e.time[:19].replace("T", " "), str(e.round), e.kind, e.event, e.reason or e.left]
+        for e in reversed(seen.events[:10])
+    ]
+    return Brief(lines, ("time", "round", "kind", "event", "what left, or why not"), rows)
+
+
+def site_changes(before: SiteOverview, now: SiteOverview) -> list[str]:
+    """What is different, one line for each thing."""
+    lines = [] if before.joined == now.joined else ["in" if now.joined else "not in"]
+    news = len(now.events) if not before.events else 0
+    news = next((i for i, e in enumerate(now.events) if before.events[:1] == (e,)), news)
+    for event in reversed(now.events[:news]):
+        about = event.reason or event.left
+        lines.append(f"round {event.round}: {event.kind} {event.event}: {about}")
+    return lines
+
+
 def describe_site(seen: SiteOverview) -> dict[str, str]:
     """How it stands, in a few lines."""
     facts = {"agreed to terms": seen.agreed[:12] or "none"}
-    facts["asked last"] = f"{say_seconds(seen.last)} ago" if seen.last is not None else "never"
+    facts["asked last"] = say_ago(seen.last) or "never"
     facts["questions of the last day"] = f"{seen.questions} of at most {seen.most}"
     facts["numbers that have left"] = f"{seen.values:,}"
     facts["privacy budget"] = "no noise agreed" if seen.budget is None else say_budget(seen.budget)
