@@ -19,7 +19,7 @@ def test_a_table_becomes_settings():
     assert found == Privacy(secure_aggregation=True, threshold=1.0)
     found = build(Privacy, {"dp": {"epsilon": 4, "delta": 1e-5, "level": "site"}})
     assert found.epsilon == 4.0 and found.dp == Dp(4.0, 1e-5)
-    assert Privacy().epsilon is None and not Privacy().hides
+    assert Privacy().epsilon is None
     assert filters_of(Privacy(), FilterContext(2)) == []
 
 

@@ -262,7 +262,7 @@ def read_deployed(folder: Path) -> Federation:
         raise ConfigError(
             'federation.toml: [search_space] belongs to recipe = "lore", got recipe = "none"'
         )
-    if found.scale and not found.privacy.moments and found.schema is not None:
+    if found.scale and found.privacy.spends and found.schema is not None:
         try:
             scaler_of_scope(found.schema)  # refused now, not when sites have joined
         except ConfigError as error:

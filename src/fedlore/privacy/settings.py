@@ -95,11 +95,6 @@ class Privacy:
         return tuple(name for name in self.filters if name not in FILTERS)
 
     @property
-    def hides(self) -> bool:
-        """Whether the coordinator sees no single upload."""
-        return any(one.hides for one in self.defences())
-
-    @property
     def epsilon(self) -> float | None:
         """The budget, where there is one."""
         return None if self.dp is None else self.dp.epsilon
@@ -120,18 +115,13 @@ class Privacy:
         return None if self.dp is None else self.dp.where
 
     @property
-    def moments(self) -> bool:
-        """Whether exact sums of features may be asked for: no budget covers them."""
-        return self.dp is None
-
-    @property
     def scores(self) -> bool:
         """Whether sites report scores on their test rows, which no budget covers."""
         return self.dp is None or self.dp.scores
 
     @property
     def spends(self) -> bool:
-        """Whether a budget is in force, which every training spends again."""
+        """Whether a budget is in force, which every training spends and no exact sum may evade."""
         return self.dp is not None
 
     def records(self, rounds: int) -> Records | None:

@@ -166,7 +166,7 @@ class Session:
             common = {}
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
-                exact = self.federation.privacy.moments
+                exact = not self.federation.privacy.spends
                 features = terms.inputs
                 scaler = (
                     scale_together(remote, features) if exact else scaler_of_scope(terms.schema)

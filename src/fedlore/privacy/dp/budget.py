@@ -68,7 +68,7 @@ class Ledger:
 
     def entries(self) -> list[LedgerEntry]:
         """Everything spent so far, in order."""
-        return list(self._kept) if self._path is None else _read(self._path)
+        return list(self._kept) if self._path is None else list(_read(self._path).values())
 
     def spent(self, level: Level, delta: float) -> float:
         """The ε at this δ of everything that left, about a record or about the whole site."""
@@ -145,26 +145,29 @@ def _write(path: Path, entries: Sequence[LedgerEntry]) -> None:
         ) from None
 
 
-def _read(path: Path) -> list[LedgerEntry]:
-    """The entries of a file; a missing file is a new ledger, anything odd is `LedgerDamaged`."""
+def _read(path: Path) -> dict[str, LedgerEntry]:
+    """The entries of a file, each by the hash of it and all before.
+
+    A missing file is a new ledger, anything odd is `LedgerDamaged`.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return []
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         raise _say_damaged(path, str(error)) from None
     try:
         found = json.loads(text)
         if found.get("format", 1) != FORMAT:
             raise ValueError(f"its format is {found.get('format', 1)}, this fedlore reads {FORMAT}")
-        entries: list[LedgerEntry] = []
+        entries: dict[str, LedgerEntry] = {}
         last = _START
         for line in found["entries"]:
             values = {k: v for k, v in line.items() if k != "hash"}
             last = _link(last, values)
             if line["hash"] != last:
                 raise ValueError(f"line {len(entries) + 1} is not what was written")
-            entries.append(_entry(values))
+            entries[last] = _entry(values)
         if found["last"] != last or found["count"] != len(entries):
             raise ValueError("lines are missing")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -174,11 +177,7 @@ def _read(path: Path) -> list[LedgerEntry]:
 
 def read_marks(path: Path) -> list[str]:
     """The hash of each entry and all before it, by which an older ledger is told from a newer."""
-    found, last = [], _START
-    for entry in _read(path):
-        last = _link(last, asdict(entry))
-        found.append(last)
-    return found
+    return list(_read(path))
 
 
 def _entry(values: dict[str, Any]) -> LedgerEntry:
