@@ -64,6 +64,7 @@ def test_all_is_well_but_for_a_server_that_does_not_run(home):
             "policy",
             "refuse",
         ),
+        ("site.toml", "max_parameters = 10000000", "max_parameters = 9", "policy", "parameters"),
     ],
 )
 def test_what_is_wrong_is_named(home, file, old, new, name, says):

@@ -56,18 +56,8 @@ def deployed(
 ):
     """A coordinator's folder and three sites, as `federation init` makes them of a target."""
     known = write_knowledge(folder / "k", "number", holes=holes)
-    done = CliRunner().invoke(
-        app,
-        [
-            "federation",
-            "init",
-            str(folder / "fed"),
-            "--address",
-            address,
-            "--schema",
-            str(known),
-        ],  # fmt: skip
-    )
+    asked = ["federation", "init", str(folder / "fed"), "--address", address]
+    done = CliRunner().invoke(app, [*asked, "--schema", str(known)])
     assert done.exit_code == 0, done.exception
     home = folder / "fed"
     changes = [("hidden = [64, 64]", "hidden = [6]"), ("epochs = 5", "epochs = 1")]
