@@ -26,7 +26,7 @@ from .lists import each_engine, each_law, names, recipe_for
 KINDS = [Mlp(hidden=(5,)), Mlp(hidden=(6, 4)), Logistic()]
 ORDINAL = [
     OrdinalNet(hidden=(5,)),
-    OrdinalNet(hidden=(5,), linear=False, bell="normal"),
+    OrdinalNet(hidden=(5,), linear=False),
     OrdinalNet(hidden=(5,), width=2.0),
     OrdinalNet(hidden=(6, 5)),
 ]
@@ -34,7 +34,7 @@ ORDINAL = [
 STANDING = [
     OrdinalNet(hidden=(5,), start="middle"),
     OrdinalNet(hidden=(), start="expert"),
-    OrdinalNet(hidden=(6, 5), start="expert", linear=False, bell="normal"),
+    OrdinalNet(hidden=(6, 5), start="expert", linear=False),
 ]
 
 both = pytest.mark.parametrize("hears", [False, True], ids=["deaf", "hears"])

@@ -14,7 +14,7 @@ from torch import nn
 from ..errors import ConfigError, FedloreError
 from .lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from .nets import mlp, server
-from .ordinal import Bell, Ordinal, Start, ordered_mlp
+from .ordinal import Ordinal, Start, ordered_mlp
 from .plugins import make_named
 from .rng import key
 
@@ -60,14 +60,13 @@ class OrdinalNet:
     start: Start = "none"
     linear: bool = True
     width: float = 0.7
-    bell: Bell = "logistic"
 
     def __post_init__(self) -> None:
         Mlp(self.hidden)  # the same rule
-        Ordinal(self.start, self.linear, self.width, bell=self.bell)
+        Ordinal(self.start, self.linear, self.width)
 
     def make(self, features: int, classes: int, *, hears: bool, seed: int) -> nn.Module:
-        options = Ordinal(self.start, self.linear, self.width, hears, self.bell)
+        options = Ordinal(self.start, self.linear, self.width, hears)
         return ordered_mlp(features, classes, hidden=self.hidden, options=options, seed=seed)
 
 
