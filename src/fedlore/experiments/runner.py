@@ -35,7 +35,7 @@ RowSink = Callable[[list[Row]], None]  # takes rows as they come, a list's exten
 class Drawing:
     """The clients of one seed, and what all approaches have in common there."""
 
-    clients: Sequence[Client] | Sequence[NumberClient]
+    clients: Sequence[Client | NumberClient]
     make_model: ModelMaker  # hears -> a fresh network
     plan: Plan
     rounds: int

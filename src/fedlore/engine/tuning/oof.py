@@ -1,6 +1,6 @@
 """Out-of-fold rows of a client: what networks that had not seen them say, and λ by them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,7 +13,7 @@ from ...core.rng import stream
 from ...errors import ConfigError, FedloreError
 from ...knowledge.views import Recalibrated, reread_rows
 from ...models.classifier import Personal
-from ...models.client import Client
+from ...models.client import Client, NumberClient
 from ..training import Fitted
 
 #: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.
@@ -146,8 +146,8 @@ def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
 Train = Callable[[Sequence[Client]], Fitted[Personal]]
 
 
-def fold_of(client: Client, folds: int, seed: int) -> Tensor:
-    """The fold of each of the client's training rows, (n,); classes are dealt out evenly."""
+def fold_of(client: Client | NumberClient, folds: int, seed: int) -> Tensor:
+    """The fold of each of the client's training rows, (n,); labels are dealt out evenly."""
     n = len(client.data)
     order = torch.randperm(n, generator=stream(seed, "fold", client.id))
     if client.data.y is not None:
@@ -155,6 +155,13 @@ def fold_of(client: Client, folds: int, seed: int) -> Tensor:
     fold = torch.empty(n, dtype=torch.int64)
     fold[order] = torch.arange(n) % folds
     return fold
+
+
+def rows_of_fold(client: Client | NumberClient, places: Mapping[str, Tensor], fold: int) -> Tensor:
+    """Which of its rows a client holds out in this fold, (n,) bool; none where it has no folds."""
+    if client.id not in places:
+        return torch.zeros(len(client.data), dtype=torch.bool)
+    return places[client.id] == fold
 
 
 def held_out(
@@ -176,12 +183,10 @@ def held_out(
     for fold in range(folds) if use is None else use:
         less, kept = [], {}
         for client in clients:
-            rest = replace(client, test=None)
+            away = rows_of_fold(client, places, fold)
+            less.append(client.select(~away))
             if client.id in places:
-                away = places[client.id] == fold
-                rest = replace(rest, data=client.data[~away])
                 kept[client.id] = client.data[away]
-            less.append(rest)
         fitted = train(less)
         for client in less:
             if client.id in kept:

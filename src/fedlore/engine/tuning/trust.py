@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -17,15 +17,27 @@ from torch import Tensor
 from ...answers import Line
 from ...answers.scores import rmse
 from ...core.inject import inject
-from ...core.rng import key, stream
+from ...core.rng import key
 from ...errors import ConfigError, FedloreError
 from ...knowledge.missing import hear, hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...models.classifier import Personal
-from ...models.client import Client, Member, NumberClient, P, Predictor, trust_anew
+from ...models.client import Client, Member, NumberClient, P
 from ...models.regressor import PersonalRegressor
 from ..training import Fitted
-from .oof import GRID, Cached, Train, check_folds, held_out, hits, least_loss, loss, most_hits
+from .oof import (
+    GRID,
+    Cached,
+    Train,
+    check_folds,
+    fold_of,
+    held_out,
+    hits,
+    least_loss,
+    loss,
+    most_hits,
+    rows_of_fold,
+)
 from .rowtrust import class_costs, learn_rows, number_costs
 
 TuningMethod = Literal["grid", "gradient", "tpe"]
@@ -76,7 +88,7 @@ class Trust:
 OnTraining = Callable[[int, int], None]  # trainings done, of how many
 
 
-Chooser = TypeVar("Chooser", bound=Member[Predictor])
+Chooser = TypeVar("Chooser", bound=Member[Any])
 
 
 def tune(
@@ -161,13 +173,7 @@ def _heeding(client: Chooser, own: Trust) -> Chooser:
     both: dict[str, Any] = {"trust": own.trust, "reliance": own.reliance}
     rows = client.knowledge.row_trust
     both |= {} if rows is None else {"row_trust": rows.with_formula(own.formula)}
-    changed: Client | NumberClient
-    if isinstance(client, NumberClient):
-        changed = replace(client, knowledge=replace(client.knowledge, **both))
-    else:
-        assert isinstance(client, Client)  # nobody else chooses
-        changed = trust_anew(client, replace(client.knowledge, **both))
-    return cast(Chooser, changed)
+    return client.with_knowledge(replace(client.knowledge, **both))
 
 
 def _with_training_trust(client: Client, value: float | None) -> Client:
@@ -199,7 +205,7 @@ def tune_numbers(
     choosing = [
         c for c in clients if c.knowledge.prediction is not None and len(c.data) >= tuning.folds
     ]
-    folds = {c.id: _folds(c, tuning.folds, seed) for c in choosing}
+    folds = {c.id: fold_of(c, tuning.folds, seed) for c in choosing}
     found: dict[str, list[tuple[float, float, float]]] = {c.id: [] for c in choosing}
     kept: dict[tuple[str, float], Tensor] = {}  # what was said under each λ, by λ in training
     tried = tuning.training or (None,)
@@ -209,7 +215,7 @@ def tune_numbers(
         held = {c.id: torch.empty(len(tuning.grid), len(c.data)) for c in choosing}
         for fold in range(tuning.folds):
             with torch.enable_grad():
-                fitted = train([_less(c, folds.get(c.id), fold) for c in trial])
+                fitted = train([c.select(~rows_of_fold(c, folds, fold)) for c in trial])
             done += 1
             if on_training is not None:
                 on_training(done, total)
@@ -267,20 +273,6 @@ def _said(
             for value in grid
         ]
     )
-
-
-def _folds(client: NumberClient, count: int, seed: int) -> Tensor:
-    """The fold of each row, (n,); low and high numbers are dealt out evenly."""
-    order = torch.randperm(len(client.data), generator=stream(seed, "fold", client.id))
-    order = order[client.data.numbers()[order].argsort(stable=True)]
-    fold = torch.empty(len(order), dtype=torch.int64)
-    fold[order] = torch.arange(len(order)) % count
-    return fold
-
-
-def _less(client: NumberClient, places: Tensor | None, fold: int) -> NumberClient:
-    data = client.data if places is None else client.data[places != fold]
-    return replace(client, data=data, test=None)
 
 
 def _trust(client: NumberClient, value: float | None) -> NumberClient:
@@ -363,10 +355,7 @@ def choose_trust(
     on_training: OnTraining | None = None,
 ) -> dict[str, Trust]:
     """Each client's own choice: by right answers, or of numbers by their error."""
-    all_of_them: Sequence[object] = clients  # of either kind, and all of one
-    numbers = [client for client in all_of_them if isinstance(client, NumberClient)]
-    if numbers:
-        learn = cast(NumberTrain, train)  # clients of one task are trained for it
-        return tune_numbers(numbers, learn, tuning=tuning, seed=seed, on_training=on_training)
-    classes = [client for client in all_of_them if isinstance(client, Client)]
-    return tune(classes, cast(Train, train), tuning=tuning, seed=seed, on_training=on_training)
+    choosers: dict[type, Any] = {Personal: tune, PersonalRegressor: tune_numbers}
+    choose = choosers.get(clients[0].predictor) if clients else None
+    how = {"tuning": tuning, "seed": seed, "on_training": on_training}
+    return {} if choose is None else choose(clients, train, **how)
