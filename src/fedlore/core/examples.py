@@ -90,11 +90,15 @@ class Examples:
                 raise FedloreError(f"labels must lie in 0{top}: row {row} has {int(self.y[row])}")
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Examples:
-        def apply(t: Tensor | None) -> Tensor | None:
-            return None if t is None else change(t)
+        parts: dict[str, Tensor | None] = vars(self)
+        return Examples(*(None if t is None else change(t) for t in parts.values()))  # type: ignore[arg-type]
 
-        rest = (self.y, self.prior, self.allowed, self.target, self.signs, self.trust)
-        return Examples(change(self.x), *map(apply, rest))
+    @staticmethod
+    def join(parts: Sequence[Examples]) -> Examples:
+        """Rows one after another, with all that each of the parts has."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        whole = (None if any(t is None for t in some) else torch.cat(some) for some in columns)
+        return Examples(*whole)  # type: ignore[arg-type]
 
 
 def _shape(t: Tensor) -> tuple[int, ...]:

@@ -42,8 +42,16 @@ class ClassJudge:
     ordered: bool | None = None  # whether they are, where no schema says so
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
-        """Each site's local best model, by client, chosen by cross-validation on its own rows."""
-        return local_best(clients, seed=seed, ordered=self.ordered)
+        """Each site's local best model, by client, chosen by cross-validation on its own rows.
+
+        With and without the expert's word as input, behind the same range as everything else.
+        """
+        make = own_order if ordered_classes(clients, self.ordered) else own_classes
+        classes, found = count_classes(clients), {}
+        for client in map(_encode_alone, clients):
+            data = client.data if client.injected else Examples(client.data.x, client.data.y)
+            found[client.id] = make(data, classes, seed=seed, site=client.id).best
+        return found
 
     def score(
         self,
@@ -88,22 +96,6 @@ def ordered_classes(clients: Sequence[Client], said: bool | None = None) -> bool
     if len(found) > 1:
         raise ConfigError("the sites' schemas differ in whether classes are ordered")
     return found == {True}
-
-
-def local_best(
-    clients: Sequence[Client], *, seed: int, ordered: bool | None = None
-) -> dict[str, OwnModel]:
-    """Each site's local best model, by client: chosen by cross-validation on its own rows.
-
-    With and without the expert's word as input, behind the same range as everything else.
-    """
-    make = own_order if ordered_classes(clients, ordered) else own_classes
-    classes = count_classes(clients)
-    found = {}
-    for client in map(_encode_alone, clients):
-        data = client.data if client.injected else Examples(client.data.x, client.data.y)
-        found[client.id] = make(data, classes, seed=seed, site=client.id).best
-    return found
 
 
 def _encode_alone(client: Client) -> Client:

@@ -161,7 +161,7 @@ def _join_group(
         lesson = ready(clients[0], model, scaler).lesson
         return members, lesson, [len(lesson)]
     classes = ready(clients[0], model, scaler).lesson.target.shape[1]
-    whole = join_examples([c.data for c in clients])
+    whole = Examples.join([c.data for c in clients])
     whole.check(classes)
     for part in (whole.prior, whole.allowed, whole.target):
         if part is not None and part.shape[1] != classes:
@@ -173,18 +173,6 @@ def _join_group(
         clients[0], see_rows(clients[0].injected, whole, scaler, model), classes, model
     )
     return members, lesson, [len(c.data) for c in clients]
-
-
-def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Examples with the same parts, one after another."""
-
-    def cat(name: str) -> Tensor | None:
-        tensors = [getattr(p, name) for p in parts]
-        return None if tensors[0] is None else torch.cat(tensors)
-
-    x = cat("x")
-    assert x is not None
-    return Examples(x, *(cat(n) for n in ("y", "prior", "allowed", "target", "signs")))
 
 
 @runtime_checkable

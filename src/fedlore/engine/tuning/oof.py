@@ -42,17 +42,8 @@ class Cached:
     @staticmethod
     def join(parts: Sequence["Cached"]) -> "Cached":
         """The rows of several folds together."""
-        known = [part.known for part in parts]
-        return Cached(
-            torch.cat([part.logits for part in parts]),
-            Examples(
-                torch.cat([rows.x for rows in known]),
-                torch.cat([part.y for part in parts]),
-                _cat([rows.prior for rows in known]),
-                _cat([rows.allowed for rows in known]),
-                trust=_cat([rows.trust for rows in known]),
-            ),
-        )
+        logits = torch.cat([part.logits for part in parts])
+        return Cached(logits, Examples.join([part.known for part in parts]))
 
 
 def loss(cached: Cached, trust: Sequence[float]) -> Tensor:
@@ -136,11 +127,6 @@ def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
         return s, torch.zeros_like(s), torch.zeros_like(s)
     prior = known.prior.double()[kept]
     return s, prior.gather(1, y).squeeze(1), prior.sum(1).clamp(max=1.0)
-
-
-def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
 
 
 Train = Callable[[Sequence[Client]], Fitted[Personal]]
