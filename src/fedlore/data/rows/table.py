@@ -33,7 +33,6 @@ from .cells import (
 )
 from .files import (
     FileForm,
-    Frame,
     OnProgress,
     RowBatch,
     RowSource,
@@ -410,17 +409,19 @@ def number_rows(data: Any, schema: Schema | None) -> Any:
     return _numbers(frame_of(data, schema), schema)
 
 
-def _numbers(frame: Frame, schema: Schema) -> Floats:
-    places = find_columns(frame.titles, schema)
-    problems = Problems("")
-    columns = []
-    for order, (feature, place) in enumerate(zip(schema.features, places, strict=True)):
-        values, wrong = feature_cells(frame.cells[place], feature, frame.decimal)
-        wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
-        problems.add(wrong, frame.lines, feature.column or feature.name, order)
-        columns.append(values)
+def _numbers(source: RowSource, schema: Schema) -> Floats:
+    places, problems = find_columns(source.titles, schema), Problems("")
+    parts = [np.empty((0, len(places)))]
+    for batch in source.batches(places, [], lambda share: None):
+        columns = []
+        for order, (feature, cells) in enumerate(zip(schema.features, batch.columns, strict=True)):
+            values, wrong = feature_cells(cells, feature, source.decimal)
+            wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
+            problems.add(wrong, batch.lines, feature.column or feature.name, order)
+            columns.append(values)
+        parts.append(np.column_stack(columns))
     problems.check()
-    return np.column_stack(columns)
+    return np.concatenate(parts)
 
 
 def order_labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:
