@@ -1,6 +1,6 @@
 """Training a stack of clients: the work of one round in lockstep, and what several stacks give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -207,16 +207,6 @@ Stack = tuple[list[int], list[int], int]  # clients, their settled memories, wha
 
 
 @dataclass(frozen=True, eq=False)
-class ClientUpload:
-    """What one client answers."""
-
-    member: int
-    upload: Payload
-    rows: int
-    steps: int
-
-
-@dataclass(frozen=True, eq=False)
 class StackSum:
     """What several stacks come to: the sum of the uploads that can be used, with weights."""
 
@@ -259,15 +249,15 @@ class StackRunner:
             members += [asked[j] for j in good]
         return StackSum(members, total, weight, rows, steps)
 
-    def singles(self, task: Task, stacks: Sequence[Stack]) -> list[ClientUpload]:
-        """The stacks one after another, each client's answer by itself."""
-        found = []
+    def singles(
+        self, task: Task, stacks: Sequence[Stack]
+    ) -> Iterator[tuple[int, Payload, int, int]]:
+        """The stacks one after another: of each client its number, upload, rows and steps."""
         for stack in stacks:
             asked, counts, upload, steps = self.train(task, stack)
             for j, i in enumerate(asked):
                 own = {k: {n: t[j] for n, t in b.items()} for k, b in upload.items()}
-                found.append(ClientUpload(i, own, counts[j], steps))
-        return found
+                yield i, own, counts[j], steps
 
     def train(self, task: Task, stack: Stack) -> tuple[list[int], list[int], Payload, int]:
         """One task at one stack: clients, their rows, uploads with a client axis, steps."""

@@ -11,7 +11,7 @@ from ...errors import ConfigError, FedloreError
 from ...models.client import Client
 from ..client import Memory
 from ..loop import Recipe, gram_of, own_params
-from .clients import ClientSource, LazyClients, Population, ResidentClients, StackedRows
+from .clients import ClientSource, Population, StackedRows
 from .memory import FINISHED, STARTED, InMemory, MemoryBank, OnDisk, Shape
 from .params import Graphs, StackedParams
 from .runner import Stack, StackRunner, spread_stacks
@@ -45,11 +45,10 @@ class Stacked:
         folder: str | None = None,
     ) -> None:
         where = next(recipe.model.parameters()).device
-        self._source: ClientSource
-        if isinstance(clients, Population):
-            self._source, lazy = LazyClients(clients, recipe, where), True
-        else:
-            self._source, lazy = ResidentClients(_distinct(clients), recipe, where), False
+        if not isinstance(clients, Population):
+            _check_distinct(clients)
+        self._source = ClientSource(clients, recipe, where)
+        lazy = self._source.lazy
         self._recipe = recipe
         self._at = {name: i for i, name in enumerate(self._source.ids)}
         initial = {name: p.detach() for name, p in recipe.model.named_parameters()}
@@ -124,9 +123,9 @@ class Stacked:
         stacks = _stacks(members, settled, held, self._size, processes)
         replies = []
         if not task.sums:
-            for one in runner.singles(task, stacks):
-                metrics = runner.metrics(one.steps)
-                replies.append(Reply(ids[one.member], task.round, one.upload, one.rows, metrics))
+            for member, upload, rows, steps in runner.singles(task, stacks):
+                metrics = runner.metrics(steps)
+                replies.append(Reply(ids[member], task.round, upload, rows, metrics))
         else:
             tickets = tickets_of(stacks)
             pool = self._workers(task) if processes > 1 and len(tickets) > 1 else None
@@ -224,13 +223,12 @@ def stack_size(model: nn.Module, sample: StackedRows, each: int, rows: int) -> i
     return max(1, int(0.5 * free) // (5 * each + 2 * params.scratch.bytes))
 
 
-def _distinct(clients: Sequence[Client]) -> Sequence[Client]:
+def _check_distinct(clients: Sequence[Client]) -> None:
     twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
     if twice:
         raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
     if not clients:
         raise ConfigError("a federation needs at least one client, got none")
-    return clients
 
 
 def _stacks(
