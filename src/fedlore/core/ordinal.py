@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from ..errors import ConfigError
-from .nets import initialise
+from .nets import initialise, perceptron
 
 STEEP = math.pi / math.sqrt(3.0)  # scales of a logistic in one standard deviation
 
@@ -251,11 +251,7 @@ def with_ordinal_head(
     """
     options = options or Ordinal()
     wide = width + PLACES_HEARD * options.hears
-    widths = [wide, *hidden]
-    layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    head = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
+    head = perceptron(wide, hidden, 1)
     line = nn.Linear(wide, 1, bias=False) if options.linear and hidden else None
     model = Ordered(trunk, head, classes, options, line=line)
     initialise(model, seed)

@@ -269,13 +269,18 @@ def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:
     return find_flaw(reply.upload, wanted) is None
 
 
+def check_distinct(clients: Sequence[Client]) -> None:
+    """Refuse clients of the same name."""
+    twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
+    if twice:
+        raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+
+
 class Local:
     """A transport that calls each client in turn."""
 
     def __init__(self, clients: Sequence[Client], recipe: Recipe) -> None:
-        twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
-        if twice:
-            raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+        check_distinct(clients)
         self._recipe = recipe
         self._sites = {c.id: ready(c, recipe.model, recipe.scaler) for c in clients}
         self._buffer = FlatParams(recipe.model)

@@ -26,7 +26,7 @@ class Approach:
     trained: bool = False  # knowledge in the training loss
     guarded: bool = False  # knowledge at prediction
     hears: bool = False  # knowledge as input of the network
-    plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
+    plain: float = 0.0  # α, where it is not the plan's own
     trust: float | None = None  # λ, where it is not the client's own
     # what is common is chosen by trials on training rows, the site's mixture by each client
     chosen: bool = field(default=False, repr=False)

@@ -118,7 +118,7 @@ def train_approach(approach: Approach, drawing: Drawing) -> Fitted[Any]:
         bins=one.bins,
         hears=approach.hears and one.bins is not None and not isinstance(model, Lipschitz),
         algorithm=approach.algorithm,
-        plan=replace(one.plan, plain=approach.plain),
+        plan=replace(one.plan, plain=approach.plain or one.plan.plain),
         **common,
     )
 

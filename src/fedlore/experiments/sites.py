@@ -3,8 +3,9 @@
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -12,7 +13,7 @@ from ..answers import HEARD, Bins
 from ..core.scaler import Scaler
 from ..data import stratify
 from ..data.rows import ROW_KINDS, read_measured, read_table
-from ..engine import Client, Fitted, NumberClient, fit
+from ..engine import Client, Fitted, NumberClient
 from ..engine.lore import SearchSpace
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
@@ -20,10 +21,9 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
-from ..models.client import Member, P
 from ..privacy.settings import Privacy
 from .approaches import APPROACHES, Approach
-from .runner import POINTS, Drawing
+from .runner import POINTS, Drawing, train_approach
 
 _PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from alike
 
@@ -228,23 +228,11 @@ class Gathering:
             shaped=setting.model.lipschitz,
         )
 
-    def train(self, members: Sequence[Member[P]], privacy: Privacy | None = None) -> Fitted[P]:
+    def train(self, members: Sequence[Any], privacy: Privacy | None = None) -> Fitted[Any]:
         """The network and algorithm of the file over these sites, as all of them would be."""
-        setting = self.setting
-        return fit(
-            members,
-            self.make_model(setting.model.hears),
-            bins=self.bins,
-            hears=self.bins is not None and setting.model.widens,
-            algorithm=setting.algorithm.make(),
-            plan=setting.plan,
-            rounds=setting.rounds,
-            scale=self.scaling,
-            seed=setting.seed,
-            sample=setting.sample,
-            weights=setting.weights,
-            privacy=privacy,
-        )
+        algorithm, hears = self.setting.algorithm.make(), self.setting.model.hears
+        drawn = replace(self.drawing(), clients=members, every=0, privacy=privacy)
+        return train_approach(Approach("", "", algorithm, trained=True, hears=hears), drawn)
 
 
 def approaches_of(setting: Federation) -> list[Approach]:

@@ -1,16 +1,15 @@
 """The fast engine: many clients in lockstep, one set of tensor operations for a whole stack."""
 
-from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 
 import torch
 from torch import nn
 
 from ...core.wire import Reply, Task
-from ...errors import ConfigError, FedloreError
+from ...errors import ConfigError
 from ...models.client import Client
 from ..client import Memory
-from ..loop import Recipe, gram_of, own_params
+from ..loop import Recipe, check_distinct, gram_of, own_params
 from .clients import ClientSource, Population, StackedRows
 from .memory import FINISHED, STARTED, InMemory, MemoryBank, OnDisk, Shape
 from .params import Graphs, StackedParams
@@ -46,7 +45,9 @@ class Stacked:
     ) -> None:
         where = next(recipe.model.parameters()).device
         if not isinstance(clients, Population):
-            _check_distinct(clients)
+            check_distinct(clients)
+            if not clients:
+                raise ConfigError("a federation needs at least one client, got none")
         self._source = ClientSource(clients, recipe, where)
         lazy = self._source.lazy
         self._recipe = recipe
@@ -221,14 +222,6 @@ def stack_size(model: nn.Module, sample: StackedRows, each: int, rows: int) -> i
     free, _ = torch.cuda.mem_get_info(where)
     # parameters, velocity, start, end, upload and their like; buffers of the layers
     return max(1, int(0.5 * free) // (5 * each + 2 * params.scratch.bytes))
-
-
-def _check_distinct(clients: Sequence[Client]) -> None:
-    twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
-    if twice:
-        raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
-    if not clients:
-        raise ConfigError("a federation needs at least one client, got none")
 
 
 def _stacks(
