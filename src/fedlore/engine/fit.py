@@ -18,7 +18,7 @@ from .loop import Run, Weights
 from .lore import SearchSpace, train_lore
 from .lore.space import ModelMaker
 from .training import Fitted, Training, train
-from .tuning.trust import Tuning, choose_trust, with_trust
+from .tuning.trust import Tuning, tune, with_trust
 
 
 def fit(
@@ -115,7 +115,7 @@ def fit(
     if trust != "own":
         if not isinstance(trust, Tuning) and trust != "auto":
             raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
-        chosen = choose_trust(
+        chosen = tune(
             clients,
             lambda some: train(some, network, training.quiet(), task=asked),
             tuning=trust if isinstance(trust, Tuning) else None,

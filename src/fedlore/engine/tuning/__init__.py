@@ -2,7 +2,7 @@
 
 from ...knowledge.views import Recalibrated
 from .oof import GRID, Cached, hits, least_loss, loss, most_hits, recalibrate_client, trust_slope
-from .trust import Trust, Tuning, choose_trust, tune, tune_numbers, with_trust
+from .trust import Trust, Tuning, tune, with_trust
 
 _FAULT = "recipe"  # the code of errors raised here
 
@@ -12,7 +12,6 @@ __all__ = [
     "Recalibrated",
     "Trust",
     "Tuning",
-    "choose_trust",
     "hits",
     "least_loss",
     "loss",
@@ -21,5 +20,4 @@ __all__ = [
     "trust_slope",
     "with_trust",
     "tune",
-    "tune_numbers",
 ]
