@@ -24,7 +24,9 @@ class Examples:
     prior: Tensor | None = None  # (n, k)  rows of g_p(x); a zero row abstains
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
-    signs: Tensor | None = None  # (n, d + 2)  which way features move the answer, see core.shaped
+    signs: Tensor | None = (
+        None  # (n, d + 2)  which way features move the answer, see core.lipschitz
+    )
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ other sites, a harder one holds those that start at 0.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.functional import linear, pad, softplus
 from ..errors import ConfigError, FedloreError
 from .examples import Examples
 from .nets import initialise
-from .ordinal import HeadAtHome, Start, find_places, log_cells
+from .ordinal import HeadAtHome, Start, check_start, find_places, log_cells
 from .scaler import Inputs
 
 HEARD_PLACES = 2  # the middle of the range and the expert's place
@@ -43,10 +43,7 @@ class Shaping:
     def __post_init__(self) -> None:
         if self.features < 1:
             raise ConfigError(f"features must be at least 1, got {self.features}")
-        if self.start not in get_args(Start):
-            raise ConfigError(
-                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
-            )
+        check_start(self.start)
         for name, value in (("slope", self.slope), ("width", self.width)):
             if not 0.0 < value < math.inf:
                 raise ConfigError(f"{name} must be positive and finite, got {value}")

@@ -77,6 +77,12 @@ Start = Literal["none", "middle", "expert"]
 PLACES_HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
 
 
+def check_start(start: str) -> None:
+    """Refuse what a network's output cannot be added to."""
+    if start not in get_args(Start):
+        raise ConfigError(f"start must be one of {', '.join(get_args(Start))}, got '{start}'")
+
+
 @dataclass(frozen=True)
 class Ordinal:
     """What an ordinal head may be told before training."""
@@ -89,10 +95,7 @@ class Ordinal:
     between: bool = False  # of a number: it hears where in its bin the expert's number lies
 
     def __post_init__(self) -> None:
-        if self.start not in get_args(Start):
-            raise ConfigError(
-                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
-            )
+        check_start(self.start)
         if not 0.0 < self.width < math.inf:
             raise ConfigError(f"width must be positive and finite, got {self.width}")
         if self.reach is not None and not 0.0 < self.reach < math.inf:

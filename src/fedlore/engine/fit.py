@@ -63,8 +63,8 @@ def fit(
     - `trust` = "auto": every client first chooses its own λ for training and for prediction, on
       rows of its own that it holds out of trial trainings (`Tuning` says how, and the cost).
     - `recipe` = "lore": the federation chooses its common recipe by votes on short trials (a
-      `Menu` says of what), and each client's model is a mixture of all that it has, weighed in
-      private: `Fitted.brought` tells what it brought. It needs no `model`; given one, networks
+      `SearchSpace` says of what), and each client's model is a mixture of all that it has, weighed
+      in private: `Fitted.benefit` tells what it brought. It needs no `model`; given one, networks
       like it are tried, and a function hears -> model gives both those that hear the expert and
       those that do not. `ordered` says whether classes rise, where no schema does.
 

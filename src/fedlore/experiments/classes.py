@@ -32,7 +32,7 @@ from ..models.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
-OneShotMember = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
+Said = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _encode_alone(client: Client) -> Client:
 
 
 @torch.no_grad()
-def foresee_local(best: OwnModel, client: Client) -> OneShotMember:
+def foresee_local(best: OwnModel, client: Client) -> Said:
     """Log-probabilities of the test rows by a local model, (n, k), and the expert for a tie."""
     labels_of(client)
     test = _encode_alone(client).test
@@ -118,7 +118,7 @@ def foresee_local(best: OwnModel, client: Client) -> OneShotMember:
 
 
 @torch.no_grad()
-def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> OneShotMember:
+def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> Said:
     """Log-probabilities of the client's test rows, (n, k), and what `decide` needs beside them.
 
     What the knowledge says of these rows was worked out when the client was made.

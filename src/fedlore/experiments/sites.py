@@ -120,10 +120,10 @@ def find_difference(own: Schema, other: Schema) -> str | None:
         ("classes", own.classes, other.classes),
     ):
         alone = [name for name in mine if name not in theirs]
-        ensemble = [name for name in theirs if name not in mine]
-        if alone or ensemble:
+        others = [name for name in theirs if name not in mine]
+        if alone or others:
             parts = [f"'{name}' is at the first only" for name in alone[:1]]
-            parts += [f"'{name}' at the second only" for name in ensemble[:1]]
+            parts += [f"'{name}' at the second only" for name in others[:1]]
             return f"{what}: {', '.join(parts)}"
         if mine != theirs:
             return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
@@ -167,7 +167,7 @@ class Gathering:
 
     @property
     def target_words(self) -> str:
-        """What is target_words, in words."""
+        """What is learned, in words."""
         if self.bins is None:
             return f"{self.size[1]} classes"
         unit = f" {self.unit}" if self.unit else ""

@@ -15,7 +15,7 @@ from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...models.client import Client
-from ..client import lesson_of, ready, see_rows
+from ..client import check_rows, lesson_of, ready, see_rows
 from ..loop import Recipe
 from .lipschitz import spread_rows
 from .nets import Layers, layers_of
@@ -162,10 +162,7 @@ def _join_group(
         return members, lesson, [len(lesson)]
     classes = ready(clients[0], model, scaler).lesson.target.shape[1]
     whole = Examples.join([c.data for c in clients])
-    whole.check(classes)
-    for part in (whole.prior, whole.allowed, whole.target):
-        if part is not None and part.shape[1] != classes:
-            raise FedloreError(f"knowledge of {part.shape[1]} classes, a model of {classes}")
+    check_rows(whole, classes)
     for c in clients:
         if c.test is not None:
             c.test.check(classes)

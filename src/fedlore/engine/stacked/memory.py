@@ -1,4 +1,4 @@
-"""What many clients remember, as rows of one table: two versions of each, as in memory.py."""
+"""What many clients remember, as rows of one table: two versions of each, see `Memory`."""
 
 import os
 import tempfile

@@ -53,7 +53,7 @@ class Program(Protocol):
         ...
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
-        """Make the params's direction keep·direction + gradient."""
+        """Make the direction of the stack keep·direction + gradient."""
         ...
 
 

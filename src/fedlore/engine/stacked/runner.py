@@ -188,7 +188,7 @@ class StackWork:
 
 @dataclass
 class _Walk:
-    """A descent on its way: who still takes part, and the flat vectors beside the params's."""
+    """A descent on its way: who still takes part, and the flat vectors beside the parameters'."""
 
     clients: int
     speed: Tensor
@@ -222,7 +222,7 @@ class StackSum:
 
 @dataclass(frozen=True, eq=False)
 class StackRunner:
-    """All that training a stack needs; the params is scratch space."""
+    """All that training a stack needs; its parameters are scratch space."""
 
     recipe: Recipe
     source: ClientSource
