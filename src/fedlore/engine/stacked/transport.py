@@ -9,7 +9,7 @@ from ...core.wire import Reply, Task
 from ...errors import ConfigError
 from ...models.client import Client
 from ..client import Memory
-from ..loop import Recipe, check_distinct, gram_of, own_params
+from ..loop import ROW_SUMS, Recipe, check_distinct, own_params, sum_up
 from .clients import ClientSource, Population, StackedRows
 from .memory import FINISHED, STARTED, InMemory, MemoryBank, OnDisk, Shape
 from .params import Graphs, StackedParams
@@ -87,12 +87,9 @@ class Stacked:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         members = [self._at[name] for name in to]
-        if task.kind == "moments":
+        if task.kind in ROW_SUMS:
             for client in (self._source.clients([i])[0] for i in members):
-                yield Reply(client.id, task.round, {"moments": client.sums()})
-        elif task.kind == "gram":
-            for client in (self._source.clients([i])[0] for i in members):
-                upload = {"gram": gram_of(client, self._recipe, self._classes)}
+                upload = sum_up(client, self._recipe, task.kind, self._classes)
                 yield Reply(client.id, task.round, upload)
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)
