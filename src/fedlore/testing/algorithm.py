@@ -259,7 +259,7 @@ def _tolerance(engine: MakeEngine) -> dict[str, float]:
 
 
 def _copy(payload: Payload) -> Payload:
-    return {key: tree.clone(bundle) for key, bundle in payload.items()}
+    return tree.each(payload, torch.clone)
 
 
 def _through_a_file(payload: Payload) -> Payload:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -256,7 +257,7 @@ class StackRunner:
         for stack in stacks:
             asked, counts, upload, steps = self.train(task, stack)
             for j, i in enumerate(asked):
-                own = {k: {n: t[j] for n, t in b.items()} for k, b in upload.items()}
+                own = tree.each(upload, itemgetter(j))
                 yield i, own, counts[j], steps
 
     def train(self, task: Task, stack: Stack) -> tuple[list[int], list[int], Payload, int]:
@@ -298,10 +299,7 @@ class StackRunner:
 
 def spread_stacks(payload: Payload, clients: int) -> Payload:
     """The same for every client of a stack, without a copy."""
-    return {
-        key: {name: t.expand(clients, *t.shape) for name, t in bundle.items()}
-        for key, bundle in payload.items()
-    }
+    return tree.each(payload, lambda t: t.expand(clients, *t.shape))
 
 
 def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
@@ -310,8 +308,7 @@ def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
     if not tensors or bool(torch.stack([t.sum() for t in tensors]).isfinite().all()):
         return list(range(clients)), upload  # a NaN or an infinity would show in the sum
     good = torch.stack([t.flatten(1).isfinite().all(1) for t in tensors]).all(0)
-    kept = {k: {n: t[good] for n, t in bundle.items()} for k, bundle in upload.items()}
-    return good.nonzero()[:, 0].tolist(), kept
+    return good.nonzero()[:, 0].tolist(), tree.each(upload, lambda t: t[good])
 
 
 def _sum(upload: Payload, weights: list[float] | None) -> Payload:
@@ -322,4 +319,4 @@ def _sum(upload: Payload, weights: list[float] | None) -> Payload:
             return t.sum(0)
         return (t.new_tensor(weights) @ t.flatten(1)).view(t.shape[1:])
 
-    return {key: {n: summed(t) for n, t in b.items()} for key, b in upload.items()}
+    return tree.each(upload, summed)

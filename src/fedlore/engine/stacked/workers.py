@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core import tree
 from ...core.tree import Payload
 from ...core.wire import Task
 from ...errors import FedloreError
@@ -203,9 +204,7 @@ class WorkerPool:
 
     def shares(self, task: Task, tickets: Tickets) -> list[StackSum]:
         """What each ticket comes to."""
-        self._sent.paste(
-            {k: {n: t[None] for n, t in b.items()} for k, b in task.sent.items()}, self._given
-        )
+        self._sent.paste(tree.each(task.sent, lambda t: t[None]), self._given)
         self._good.zero_()
         message = {
             "kind": task.kind,
@@ -236,12 +235,11 @@ class WorkerPool:
             self._read = (message, task)
         share = self._runner.share(self._read[1], message["tickets"][number])
         if share.members:
-            total = {k: {n: t[None] for n, t in b.items()} for k, b in share.total.items()}
+            total = tree.each(share.total, lambda t: t[None])
             self._upload.paste(total, self._sums[number : number + 1])
         self._good[torch.tensor(share.members, dtype=torch.int64)] = 1
         self._notes[number] = torch.tensor([share.weight, share.rows, share.steps])
 
     @staticmethod
-    def _cut(shape: Shape, row: torch.Tensor) -> Payload:
-        cut = shape.cut(row, shape.bundles)
-        return {key: {n: t[0] for n, t in bundle.items()} for key, bundle in cut.items()}
+    def _cut(shape: Shape, row: Tensor) -> Payload:
+        return tree.each(shape.cut(row, shape.bundles), lambda t: t[0])
