@@ -31,7 +31,7 @@ from fedlore.core.nets import mlp
 from fedlore.engine import Client, NumberClient, Training
 from fedlore.engine.lore import train_lore
 from fedlore.experiments import LORE, Drawing, train_approach
-from fedlore.experiments.classes import foresee_local, local_best
+from fedlore.experiments.classes import ClassJudge, foresee_local
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.intervals import Band
 from fedlore.knowledge.models import Knowledge
@@ -78,7 +78,7 @@ def grade_rows(seed: int) -> list[Row]:
     )
     fitted = train_approach(LORE, drawing)
     clients = [Client(p.id, p.train, p.knowledge, p.test) for p in plants]
-    alone = local_best(clients, seed=seed, ordered=True)
+    alone = ClassJudge(True).local_best(clients, seed=seed)
     rows: list[Row] = []
     for plant, client in zip(plants, clients, strict=True):
         assert plant.test.y is not None

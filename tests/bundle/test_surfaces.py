@@ -30,7 +30,7 @@ ort = pytest.importorskip("onnxruntime")
 CONFUSION = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.25, 0.75]]).double()
 HEADS = [
     {},
-    {"bell": "normal", "start": "expert"},
+    {"start": "expert"},
     {"start": "middle", "hears": False},
     {"linear": False, "hears": False},
 ]

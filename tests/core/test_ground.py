@@ -71,10 +71,6 @@ def test_orders_look_uniform():
     assert chi2 < 20.5  # 99.9 % point with 5 degrees of freedom
 
 
-def test_a_cohort_does_not_depend_on_the_order_of_names():
-    assert rng.choose_names(2, ["a", "b", "c"], 7) == rng.choose_names(2, ["c", "a", "b"], 7)
-
-
 def test_examples_index_and_split_all_their_parts():
     data = Examples(torch.rand(5, 2), torch.arange(5), torch.rand(5, 3), torch.ones(5, 3).bool())
     part = data[torch.tensor([3, 1])]

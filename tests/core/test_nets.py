@@ -34,13 +34,6 @@ def test_a_deaf_model_ignores_the_expert():
     assert torch.equal(model(x), model(x, torch.eye(3)[:2], torch.eye(3)[:2].bool()))
 
 
-def test_the_seed_decides_the_start():
-    def weight(seed):
-        return next(mlp(4, 3, seed=seed).parameters()).detach()
-
-    assert torch.equal(weight(1), weight(1)) and not torch.equal(weight(1), weight(2))
-
-
 def test_a_model_with_buffers_is_refused():
     with pytest.raises(FedloreError, match="no buffers.*running_mean"):
         server(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))

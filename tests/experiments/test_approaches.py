@@ -16,8 +16,10 @@ from fedlore.experiments.approaches import (
     APPROACHES,
     FL,
     FL_MASK,
+    FLWKM,
     LOCAL_BEST,
     LORE,
+    LORE_1,
     ML,
     PKM,
     local_best_words,
@@ -86,6 +88,16 @@ def test_fl_and_fl_mask_score_the_same_training(monkeypatch):
     monkeypatch.setattr(runner, "fit", lambda *a, **k: trained.append(1) or real(*a, **k))
     run((FL, FL_MASK, ML))
     assert len(trained) == 2
+
+
+def test_the_plans_share_of_ordinary_loss_is_an_approachs_where_it_names_none(monkeypatch):
+    used, real = [], runner.fit
+    monkeypatch.setattr(
+        runner, "fit", lambda *a, **k: used.append(k["plan"].plain) or real(*a, **k)
+    )
+    hybrid = replace(drawn(with_models()), plan=replace(PLAN, plain=0.25))
+    compare(hybrid, (FLWKM, LORE_1))
+    assert used == [0.25, 0.5]
 
 
 def test_the_expert_alone_is_scored_as_it_speaks():

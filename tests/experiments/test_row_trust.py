@@ -1,7 +1,5 @@
 """A run and a tuning over folders whose knowledge files trust by region, shapes beside them."""
 
-import random
-
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -19,58 +17,32 @@ from fedlore.experiments.sites import gather
 from fedlore.experiments.weights import find_bundle
 from fedlore.knowledge import Knowledge
 
-SETTING = """
-name = "tiny"
-rounds = 2
-[run]
-approaches = ["FL+mask", "FLwKM", "lore"]
-[model]
-hidden = [4]
-lipschitz = {lipschitz}
-[plan]
-epochs = 1
-"""
-KNOWN = """
-classes = ["g1", "g2", "g3"]
-[trust]
+from .folders import KNOWN, SHAPE, write_federation
+
+TRUST = """[trust]
 value = 0.1   # elsewhere
 features = ["mine"]
-[[trust.regions]]
+"""
+REGION = """[[trust.regions]]
 where = "b > 2"
 trust = 0.9
-[[features]]
-name = "a"
-low = 0
-high = 4
-[[features]]
-name = "b"
-low = 0
-high = 4
-[[features]]
-name = "mine"
-levels = ["own", "import"]
-[[predict.sources]]
-formula = "a"
-edges = [1, 3]
 """
-SHAPE = '[[shape.sources]]\nfeature = "a"\neffect = "raises"\n'
+MINE = '[[features]]\nname = "mine"\nlevels = ["own", "import"]\n'
+
+
+def row(draw):
+    a, b, mine = draw.uniform(0, 4), draw.uniform(0, 4), draw.choice(["own", "import"])
+    grade = 1 + (a > 1) + (a > 3) if mine == "own" else draw.choice([1, 2, 3])
+    return f"{a:.3f},{b:.3f},{mine},g{grade}"
 
 
 def folder_of(root, *, shape=""):
-    draw = random.Random(3)
-    for i in range(2):
-        site = root / "sites" / f"s{i}"
-        site.mkdir(parents=True)
-        lines = []
-        for _ in range(60):
-            a, b, mine = draw.uniform(0, 4), draw.uniform(0, 4), draw.choice(["own", "import"])
-            grade = 1 + (a > 1) + (a > 3) if mine == "own" else draw.choice([1, 2, 3])
-            lines.append(f"{a:.3f},{b:.3f},{mine},g{grade}")
-        (site / "train.csv").write_text("\n".join(["a,b,mine,label", *lines]) + "\n")
-        (site / "knowledge.toml").write_text(KNOWN + shape)
-    setting = SETTING.format(lipschitz="true" if shape else "false")
-    (root / "federation.toml").write_text(setting)
-    return root / "federation.toml"
+    known = KNOWN.format(trust=TRUST + REGION, more=MINE) + shape
+    model = f"lipschitz = {'true' if shape else 'false'}"
+    approaches = ["FL+mask", "FLwKM", "lore"]
+    return write_federation(
+        root, [known] * 2, "a,b,mine,label", row, rows=60, approaches=approaches, model=model
+    )
 
 
 @pytest.mark.slow
@@ -140,6 +112,6 @@ def test_tune_writes_what_it_learned_and_keeps_the_rest(tmp_path):
     write_trust(written, Trust(0.0, 0.1))  # and is gone again
     assert Knowledge.read(written).row_trust.formula == ""
     bare = tmp_path / "bare.toml"
-    bare.write_text(KNOWN.replace('[trust]\nvalue = 0.1   # elsewhere\nfeatures = ["mine"]\n', ""))
+    bare.write_text(KNOWN.format(trust=REGION, more=MINE))
     write_trust(bare, Trust(0.25, 0.5, formula="a / 4"))
     assert Knowledge.read(bare).trust == 0.25 and Knowledge.read(bare).row_trust.formula == "a / 4"

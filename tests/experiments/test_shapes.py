@@ -1,7 +1,6 @@
 """A run over folders whose knowledge files hold shapes, and what is refused before it starts."""
 
 import json
-import random
 
 import pytest
 import torch
@@ -17,47 +16,22 @@ from fedlore.federation.settings import Federation, Model
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore.kernel.schema import Feature, Schema
 
-SETTING = """
-name = "tiny"
-rounds = 2
-[run]
-approaches = ["FL", "FLwKM", "lore"]
-[model]
-hidden = [4]
-hears = true
-lipschitz = {lipschitz}
-[plan]
-epochs = 1
-"""
-KNOWN = """
-classes = ["g1", "g2", "g3"]
-trust = 0.2
-[[features]]
-name = "a"
-low = 0
-high = 4
-[[features]]
-name = "b"
-low = 0
-high = 4
-[[predict.sources]]
-formula = "a"
-edges = [1, 3]
-"""
-SHAPE = '[[shape.sources]]\nfeature = "a"\neffect = "raises"\n'
+from .folders import KNOWN, SHAPE, write_federation
+
+
+def row(draw):
+    a, b = draw.uniform(0, 4), draw.uniform(0, 4)
+    return f"{a:.3f},{b:.3f},g{1 + (a > 1.5) + (a + b > 5)}"
 
 
 def folder_of(root, lipschitz="true"):
-    draw = random.Random(3)
-    for i in range(3):
-        site = root / "sites" / f"s{i}"
-        site.mkdir(parents=True)
-        rows = [(draw.uniform(0, 4), draw.uniform(0, 4)) for _ in range(40)]
-        lines = [f"{a:.3f},{b:.3f},g{1 + (a > 1.5) + (a + b > 5)}" for a, b in rows]
-        (site / "train.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
-        (site / "knowledge.toml").write_text(KNOWN + (SHAPE if i else ""))
-    (root / "federation.toml").write_text(SETTING.format(lipschitz=lipschitz))
-    return root / "federation.toml"
+    known = KNOWN.format(trust="trust = 0.2", more="")
+    model = f"hears = true\nlipschitz = {lipschitz}"
+    files = [known, known + SHAPE, known + SHAPE]
+    approaches = ["FL", "FLwKM", "lore"]
+    return write_federation(
+        root, files, "a,b,label", row, rows=40, approaches=approaches, model=model
+    )
 
 
 @pytest.mark.usefixtures("short_recipe")

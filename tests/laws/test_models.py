@@ -1,13 +1,14 @@
 """Fedlore's own kinds of model under the laws that it ships."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
 from fedlore import federate
 from fedlore.algorithms import Apfl, Ditto, FedAvg, FedPer, Scaffold
-from fedlore.core.models import Logistic, Mlp, OrdinalNet, make_network
+from fedlore.core.models import Logistic, Mlp, make_network
+from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.engine import Local, Recipe
 from fedlore.engine.stacked.params import StackedParams
 from fedlore.engine.training import why_not_stacked
@@ -23,10 +24,25 @@ from fedlore.testing.model import MODEL_LAWS, training_lowers_the_loss
 
 from .lists import each_engine, each_law, names, recipe_for
 
+
+@dataclass(frozen=True)
+class OrdinalNet:
+    """Networks for classes in their order, as lore makes them."""
+
+    hidden: tuple[int, ...]
+    start: str = "none"
+    linear: bool = True
+    width: float = 0.7
+
+    def make(self, features, classes, *, hears, seed):
+        options = Ordinal(self.start, self.linear, self.width, hears)
+        return ordered_mlp(features, classes, hidden=self.hidden, options=options, seed=seed)
+
+
 KINDS = [Mlp(hidden=(5,)), Mlp(hidden=(6, 4)), Logistic()]
 ORDINAL = [
     OrdinalNet(hidden=(5,)),
-    OrdinalNet(hidden=(5,), linear=False, bell="normal"),
+    OrdinalNet(hidden=(5,), linear=False),
     OrdinalNet(hidden=(5,), width=2.0),
     OrdinalNet(hidden=(6, 5)),
 ]
@@ -34,7 +50,7 @@ ORDINAL = [
 STANDING = [
     OrdinalNet(hidden=(5,), start="middle"),
     OrdinalNet(hidden=(), start="expert"),
-    OrdinalNet(hidden=(6, 5), start="expert", linear=False, bell="normal"),
+    OrdinalNet(hidden=(6, 5), start="expert", linear=False),
 ]
 
 both = pytest.mark.parametrize("hears", [False, True], ids=["deaf", "hears"])

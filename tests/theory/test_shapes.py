@@ -65,7 +65,6 @@ def random_site(seed, task):
         hears=pick.random() < 0.7,
         start=pick.choice(["none", "middle", "expert"]),
         slope=pick.choice([0.1, 1.0]),
-        bell=pick.choice(["logistic", "normal"]),
     )
     hidden = pick.choice([(), (8,), (9, 6)])
     scaler = Scaler(torch.zeros(3).double(), torch.tensor([2.0, 0.5, 1.0]).double())

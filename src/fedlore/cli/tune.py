@@ -12,7 +12,7 @@ import typer
 
 from ..config import build
 from ..core.store import write_whole
-from ..engine.tuning import Trust, Tuning, choose_trust
+from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
 from .progress import Gauge
@@ -40,7 +40,7 @@ def tune_sites(
         def on_training(done: int, total: int) -> None:
             gauge.step(f"λ by {method}", done, total)
 
-        found = choose_trust(
+        found = tune(
             gathering.clients,
             gathering.train,
             tuning=tuning,

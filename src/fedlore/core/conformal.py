@@ -12,6 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
+from .statistics import at_most, find_share
 
 SURE = 0.99  # of the band in which the share of rows that are held lies
 _LEAST = 1e-9  # half the width of an interval that a model is wholly sure of
@@ -48,7 +49,12 @@ def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float
     [0.87, 0.92]
     """
     rank = _rank(rows, level)
-    return _beta(rank, rows, (1.0 - sure) / 2.0), _beta(rank, rows, (1.0 + sure) / 2.0)
+
+    # of Beta(r, n + 1 - r) P(X <= p) is that of at least r successes in n, each with a chance of p
+    def end(below: float) -> float:
+        return find_share(lambda p: at_most(rank - 1, rows, p) > 1.0 - below)
+
+    return end((1.0 - sure) / 2.0), end((1.0 + sure) / 2.0)
 
 
 #: Whose rows a cut stands on: rows that nothing learned from, or a site's training rows, each seen
@@ -115,26 +121,3 @@ def _rank(rows: int, level: float) -> int:
             f"and {rows} allow at most {math.floor(1000 * most) / 1000:g}"
         )
     return rank
-
-
-def _beta(rank: int, rows: int, share: float) -> float:
-    """The quantile of Beta(rank, rows + 1 - rank): P(X <= p) is that of rank successes in rows."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _at_least(rank, rows, middle) < share else (low, middle)
-    return (low + high) / 2.0
-
-
-def _at_least(rank: int, rows: int, p: float) -> float:
-    """P(at least so many of so many rows), each with a chance of p."""
-    if not 0.0 < p < 1.0:
-        return float(p >= 1.0)
-    odds, free = math.log(p), math.log1p(-p)
-    whole = math.lgamma(rows + 1)
-    return math.fsum(
-        math.exp(
-            whole - math.lgamma(i + 1) - math.lgamma(rows - i + 1) + i * odds + (rows - i) * free
-        )
-        for i in range(rank, rows + 1)
-    )

@@ -24,7 +24,9 @@ class Examples:
     prior: Tensor | None = None  # (n, k)  rows of g_p(x); a zero row abstains
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
-    signs: Tensor | None = None  # (n, d + 2)  which way features move the answer, see core.shaped
+    signs: Tensor | None = (
+        None  # (n, d + 2)  which way features move the answer, see core.lipschitz
+    )
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
     def __post_init__(self) -> None:
@@ -90,11 +92,15 @@ class Examples:
                 raise FedloreError(f"labels must lie in 0{top}: row {row} has {int(self.y[row])}")
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Examples:
-        def apply(t: Tensor | None) -> Tensor | None:
-            return None if t is None else change(t)
+        parts: dict[str, Tensor | None] = vars(self)
+        return Examples(*(None if t is None else change(t) for t in parts.values()))  # type: ignore[arg-type]
 
-        rest = (self.y, self.prior, self.allowed, self.target, self.signs, self.trust)
-        return Examples(change(self.x), *map(apply, rest))
+    @staticmethod
+    def join(parts: Sequence[Examples]) -> Examples:
+        """Rows one after another, with all that each of the parts has."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        whole = (None if any(t is None for t in some) else torch.cat(some) for some in columns)
+        return Examples(*whole)  # type: ignore[arg-type]
 
 
 def _shape(t: Tensor) -> tuple[int, ...]:

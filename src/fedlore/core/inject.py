@@ -148,19 +148,8 @@ class Lesson:
         return self._each(lambda t: t.to(device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Lesson":
-        def apply(t: Tensor | None) -> Tensor | None:
-            return None if t is None else change(t)
-
-        return Lesson(
-            change(self.x),
-            change(self.y),
-            change(self.target),
-            apply(self.prior),
-            apply(self.allowed),
-            apply(self.wall),
-            apply(self.pair),
-            apply(self.odds),
-        )
+        parts: dict[str, Tensor | None] = vars(self)
+        return Lesson(*(None if t is None else change(t) for t in parts.values()))  # type: ignore[arg-type]
 
 
 def teach(

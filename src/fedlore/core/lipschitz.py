@@ -11,7 +11,7 @@ other sites, a harder one holds those that start at 0.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.functional import linear, pad, softplus
 from ..errors import ConfigError, FedloreError
 from .examples import Examples
 from .nets import initialise
-from .ordinal import Bell, HeadAtHome, Start, find_places, log_cells
+from .ordinal import HeadAtHome, Start, check_start, find_places, log_cells
 from .scaler import Inputs
 
 HEARD_PLACES = 2  # the middle of the range and the expert's place
@@ -38,16 +38,12 @@ class Shaping:
     start: Start = "none"  # what the network's output is added to
     slope: float = 0.1  # κ: how steep the trunk may be, in quarters of all classes
     width: float = 0.7  # sd of the bell before training, in classes
-    bell: Bell = "logistic"
     between: ClassVar[bool] = True  # of a number it hears where in its bin the expert's lies
 
     def __post_init__(self) -> None:
         if self.features < 1:
             raise ConfigError(f"features must be at least 1, got {self.features}")
-        if self.start not in get_args(Start):
-            raise ConfigError(
-                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
-            )
+        check_start(self.start)
         for name, value in (("slope", self.slope), ("width", self.width)):
             if not 0.0 < value < math.inf:
                 raise ConfigError(f"{name} must be positive and finite, got {value}")
@@ -105,7 +101,7 @@ class Lipschitz(nn.Module):
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> Tensor:
         place, width = self.normal(x)
-        return log_cells(place, width, self.classes, self.options.bell)
+        return log_cells(place, width, self.classes)
 
     def normal(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Place and width of each row, (n,) each, on the scale of the class numbers."""

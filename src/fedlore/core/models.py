@@ -14,7 +14,7 @@ from torch import nn
 from ..errors import ConfigError, FedloreError
 from .lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from .nets import mlp, server
-from .ordinal import Bell, Ordinal, Start, ordered_mlp
+from .ordinal import Start
 from .plugins import make_named
 from .rng import key
 
@@ -50,25 +50,6 @@ class Logistic:
 
     def make(self, features: int, classes: int, *, hears: bool, seed: int) -> nn.Module:
         return mlp(features, classes, hidden=(), hears=hears, seed=seed)
-
-
-@dataclass(frozen=True)
-class OrdinalNet:
-    """A multi-layer perceptron for classes in their order: a place and a width, see `Ordinal`."""
-
-    hidden: tuple[int, ...] = (32,)
-    start: Start = "none"
-    linear: bool = True
-    width: float = 0.7
-    bell: Bell = "logistic"
-
-    def __post_init__(self) -> None:
-        Mlp(self.hidden)  # the same rule
-        Ordinal(self.start, self.linear, self.width, bell=self.bell)
-
-    def make(self, features: int, classes: int, *, hears: bool, seed: int) -> nn.Module:
-        options = Ordinal(self.start, self.linear, self.width, hears, self.bell)
-        return ordered_mlp(features, classes, hidden=self.hidden, options=options, seed=seed)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -120,12 +121,17 @@ class _AsImage(nn.Module):
 def _with_head(
     trunk: nn.Module, width: int, hidden: Sequence[int], classes: int, hears: bool
 ) -> nn.Module:
-    widths = [width + 2 * classes * hears, *hidden]
-    layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    head = nn.Sequential(*layers, nn.Linear(widths[-1], classes))
+    head = perceptron(width + 2 * classes * hears, hidden, classes)
     return Hearing(trunk, head, classes) if hears else Deaf(nn.Sequential(trunk, head))
+
+
+def perceptron(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    widths = [width, *hidden]
+    layers: list[nn.Module] = []
+    for a, b in pairwise(widths):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
 
 def initialise(model: nn.Module, seed: int) -> nn.Module:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
-from .ordinal import Start, find_places, heard_numbers, log_cells
+from .ordinal import Start, find_places, heard_numbers, normal_cells
 from .rng import stream
 from .tree import Params
 
@@ -314,12 +314,12 @@ class OneShotModel:
     ) -> Tensor:
         """Log-probabilities before the range is applied, (n, k)."""
         mean, variance = self.normal(x, prior, allowed)
-        return log_cells(mean, variance.sqrt(), self.classes, "normal")
+        return normal_cells(mean, variance.sqrt(), self.classes)
 
     def held_out(self, rows: OneShotRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
-        return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")
+        return normal_cells(rows.start + mean, variance.sqrt(), self.classes)
 
     def update(
         self,

@@ -6,7 +6,6 @@ Training randomness is public by design. Privacy noise, masks and keys never com
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .tensors import torch
@@ -76,12 +75,6 @@ def draw_numbers(count: int, size: int, *path: int | str) -> list[int]:
         picked = dict.fromkeys(drawn[0].tolist())
         wanted *= 2
     return sorted(list(picked)[:count])
-
-
-def choose_names(count: int, among: Sequence[str], *path: int | str) -> list[str]:
-    """`count` of the names, drawn without replacement, the same for any order of `among`."""
-    names = sorted(among)
-    return [names[i] for i in draw_numbers(count, len(names), *path)]
 
 
 def _mix(z: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,21 +140,25 @@ def exact_share(right: int, n: int, *, miss: float = 0.05) -> tuple[float, float
     >>> exact_share(0, 10)[0], exact_share(10, 10)[1]
     (0.0, 1.0)
     """
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])  # log of factorials
-
-    def at_most(count: int, share: float) -> float:
-        """The probability of at most so many of n rows."""
-        several = np.arange(count + 1)
-        ways = logs[n] - logs[several] - logs[n - several]
-        each = several * math.log(share) + (n - several) * math.log1p(-share)
-        return float(np.exp(ways + each).sum())
-
-    low = 0.0 if right == 0 else _where(lambda p: at_most(right - 1, p) > 1 - miss / 2)
-    high = 1.0 if right == n else _where(lambda p: at_most(right, p) > miss / 2)
+    low = 0.0 if right == 0 else find_share(lambda p: at_most(right - 1, n, p) > 1 - miss / 2)
+    high = 1.0 if right == n else find_share(lambda p: at_most(right, n, p) > miss / 2)
     return low, high
 
 
-def _where(holds: Callable[[float], bool]) -> float:
+def at_most(count: int, n: int, share: float) -> float:
+    """The probability of at most so many of n rows, each with a chance of `share` in (0, 1)."""
+    several, logs = np.arange(count + 1), _log_factorials(n)
+    ways = logs[n] - logs[several] - logs[n - several]
+    each = several * math.log(share) + (n - several) * math.log1p(-share)
+    return float(np.exp(ways + each).sum())
+
+
+@lru_cache(maxsize=8)  # asked for the same rows at each halving
+def _log_factorials(n: int) -> Reals:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+
+
+def find_share(holds: Callable[[float], bool]) -> float:
     """The share up to which something holds."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):

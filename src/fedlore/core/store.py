@@ -141,9 +141,7 @@ def unpack_tensors(data: bytes) -> tuple[Params, dict[str, str]]:
     for name, (kind, shape, begin, end) in sorted(entries.items(), key=lambda e: e[1][2:]):
         if begin != place or end - begin != math.prod(shape) * kind.itemsize or end > len(body):
             raise Unreadable(f"'{name}' does not lie where tensors of its shape do")
-        piece = bytearray(body[begin:end])  # a copy of its own: the tensor may be written to
-        flat = torch.frombuffer(piece, dtype=kind) if piece else torch.empty(0, dtype=kind)
-        bundle[name] = flat.view(shape)
+        bundle[name] = _tensor(body[begin:end], kind, shape)
         place = end
     if place != len(body):
         raise Unreadable(f"{len(body) - place} bytes behind the last tensor")
@@ -202,11 +200,7 @@ def _entry(value: Any) -> tuple[torch.dtype, tuple[int, ...], int, int]:
     return TENSOR_KINDS[value["dtype"]], tuple(value["shape"]), begin, end
 
 
-DTYPES = {
-    str(kind).removeprefix("torch."): kind
-    for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    + (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
-}
+DTYPES = {str(kind).removeprefix("torch."): kind for kind in TENSOR_KINDS.values()}
 
 Layout = list[tuple[str, str, tuple[int, ...]]]  # name, kind and shape of each tensor in order
 
@@ -240,9 +234,7 @@ def from_bytes(layout: Sequence[Any], data: bytes | bytearray) -> Params:
         end = place + math.prod(shape) * kind.itemsize
         if end > len(data):
             break
-        piece = bytearray(data[place:end])  # a copy of its own: the tensor may be written to
-        flat = torch.frombuffer(piece, dtype=kind) if piece else torch.empty(0, dtype=kind)
-        bundle[name] = flat.view(shape)
+        bundle[name] = _tensor(memoryview(data)[place:end], kind, shape)
         place = end
     if len(bundle) != len(layout) or place != len(data):
         raise FedloreError(f"{len(data)} bytes do not fit a layout of {len(layout)} tensors")
@@ -259,6 +251,12 @@ def _layout_entry(entry: Any) -> tuple[str, torch.dtype, tuple[int, ...]]:
     except (KeyError, TypeError, ValueError):
         pass
     raise FedloreError(f"no such entry in a layout: {str(entry)[:80]}")
+
+
+def _tensor(data: memoryview, kind: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    piece = bytearray(data)  # a copy of its own: the tensor may be written to
+    flat = torch.frombuffer(piece, dtype=kind) if piece else torch.empty(0, dtype=kind)
+    return flat.view(shape)
 
 
 def _bytes(t: Tensor) -> bytes:

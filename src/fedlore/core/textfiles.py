@@ -3,6 +3,7 @@
 import codecs
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import Counter
@@ -113,12 +114,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 def open_text(path: Path, encoding: str = "utf-8-sig") -> IO[str]:
     """The text of a file, unpacked where it is .gz, with line ends as they are."""
-    try:
-        if path.suffix.lower() == ".gz":
-            return gzip.open(path, "rt", encoding=encoding, newline="")
-        return open(path, encoding=encoding, newline="")
-    except OSError as error:
-        raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
+    return io.TextIOWrapper(open_bytes(path), encoding=encoding, newline="")
 
 
 def find_dialect(
@@ -129,10 +125,6 @@ def find_dialect(
     encoding: str | None = None,
 ) -> Dialect:
     """How a file is written; what is given is not looked for."""
-    if separator is not None and separator not in tuple(SEPARATORS):
-        raise FedloreError(f"separator must be one of , ; tab |, got {separator!r}")
-    if decimal not in (None, ".", ","):
-        raise FedloreError(f"decimal must be . or , got {decimal!r}")
     coded = encoding or find_encoding(path)
     lines = _head(path, coded)
     split = separator or ("\t" if ".tsv" in path.suffixes else find_separator(lines))

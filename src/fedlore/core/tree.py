@@ -3,7 +3,7 @@
 Tensors may carry a leading client axis (m, ...); a scale of shape (m,) then scales each client.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ __all__ = [
     "add",
     "axpy",
     "clone",
+    "each",
     "finite",
     "flatten",
     "mean",
@@ -59,6 +60,11 @@ def clone(a: Params) -> Params:
 def to(a: Params, like: Tensor) -> Params:
     """The same bundle on another tensor's device and in its precision."""
     return {name: t.to(device=like.device, dtype=like.dtype) for name, t in a.items()}
+
+
+def each(payload: Payload, change: Callable[[Tensor], Tensor]) -> Payload:
+    """The same names with every tensor changed."""
+    return {key: {n: change(t) for n, t in bundle.items()} for key, bundle in payload.items()}
 
 
 def norm(a: Params) -> float:

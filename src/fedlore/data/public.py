@@ -43,9 +43,9 @@ def places(folder: str | Path | None = None) -> list[Path]:
             raise FedloreError(f"the data folder '{given}' does not exist")
         return [Path(given), cache()]
     checkout = Path(__file__).parents[3]
-    ensemble = checkout.parent / "shared" / "data"
-    known = (checkout / "pyproject.toml").is_file() and ensemble.is_dir()
-    return [ensemble, cache()] if known else [cache()]
+    beside = checkout.parent / "shared" / "data"
+    known = (checkout / "pyproject.toml").is_file() and beside.is_dir()
+    return [beside, cache()] if known else [cache()]
 
 
 def cache() -> Path:

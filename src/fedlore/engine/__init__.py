@@ -1,11 +1,11 @@
 """The round loop and its transports."""
 
 from ..models.client import Client, NumberClient
-from .client import Memory, Site, ready, score
+from .client import Memory, Site, ready
 from .fit import fit
-from .loop import Local, Recipe, Run, answer, federate, score_round
+from .loop import Local, Recipe, Run, answer, federate
 from .stacked import Population, Stacked
-from .training import Fitted, Training, engine_for, scaler_of, train
+from .training import Fitted, Training, engine_for, scaler_of
 
 _FAULT = "training"  # the code of errors raised here
 
@@ -27,7 +27,4 @@ __all__ = [
     "fit",
     "ready",
     "scaler_of",
-    "score",
-    "score_round",
-    "train",
 ]

@@ -40,8 +40,7 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
             classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
         for part in (client.data, client.test):
             if part is not None:
-                part.check(classes)
-                _check_width(part, classes)
+                check_rows(part, classes)
         lesson = lesson_of(client, data, classes, model)
     except FedloreError as error:
         raise type(error)(f"client '{client.id}': {error}") from None
@@ -110,7 +109,9 @@ def _first(rows: torch.Tensor | None) -> torch.Tensor | None:
     return None if rows is None else rows[:1]
 
 
-def _check_width(data: Examples, classes: int) -> None:
+def check_rows(data: Examples, classes: int) -> None:
+    """Refuse labels and knowledge of other classes than the network has."""
+    data.check(classes)
     for who, rows in (("P-KM", data.prior), ("R-KM", data.allowed), ("target", data.target)):
         if rows is not None and rows.shape[1] != classes:
             raise FedloreError(

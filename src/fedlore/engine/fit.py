@@ -18,7 +18,7 @@ from .loop import Run, Weights
 from .lore import SearchSpace, train_lore
 from .lore.space import ModelMaker
 from .training import Fitted, Training, train
-from .tuning.trust import Tuning, choose_trust, with_trust
+from .tuning.trust import Tuning, tune, with_trust
 
 
 def fit(
@@ -63,8 +63,8 @@ def fit(
     - `trust` = "auto": every client first chooses its own λ for training and for prediction, on
       rows of its own that it holds out of trial trainings (`Tuning` says how, and the cost).
     - `recipe` = "lore": the federation chooses its common recipe by votes on short trials (a
-      `Menu` says of what), and each client's model is a mixture of all that it has, weighed in
-      private: `Fitted.brought` tells what it brought. It needs no `model`; given one, networks
+      `SearchSpace` says of what), and each client's model is a mixture of all that it has, weighed
+      in private: `Fitted.benefit` tells what it brought. It needs no `model`; given one, networks
       like it are tried, and a function hears -> model gives both those that hear the expert and
       those that do not. `ordered` says whether classes rise, where no schema does.
 
@@ -115,7 +115,7 @@ def fit(
     if trust != "own":
         if not isinstance(trust, Tuning) and trust != "auto":
             raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
-        chosen = choose_trust(
+        chosen = tune(
             clients,
             lambda some: train(some, network, training.quiet(), task=asked),
             tuning=trust if isinstance(trust, Tuning) else None,

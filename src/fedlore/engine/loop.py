@@ -24,6 +24,7 @@ from .client import Memory, Site, ready, score
 from .one_shot import one_shot_rows
 
 Weights = Literal["equal", "size"]
+ROW_SUMS = ("moments", "gram")  # tasks that are answered from the rows alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +67,9 @@ def answer(
 ) -> tuple[Reply, Payload]:
     """One task at one client, in any engine: the reply and what the client now remembers."""
     reply = Reply(site.id, task.round, rows=len(site.lesson))
-    if task.kind == "moments":
-        return replace(reply, upload={"moments": site.client.sums()}), memory
-    if task.kind == "gram":
+    if task.kind in ROW_SUMS:
         classes = site.lesson.target.shape[1]
-        return replace(reply, upload={"gram": gram_of(site.client, recipe, classes)}), memory
+        return replace(reply, upload=sum_up(site.client, recipe, task.kind, classes)), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         buffer.flat.copy_(buffer.flatten(own_params(recipe.algorithm, task.sent, memory)))
@@ -103,11 +102,13 @@ def answer(
     return replace(reply, upload=upload), memory
 
 
-def gram_of(client: Client, recipe: Recipe, classes: int) -> Params:
-    """What a client gives away for the one-shot model, where the recipe has one."""
+def sum_up(client: Client, recipe: Recipe, kind: str, classes: int) -> Payload:
+    """What a client gives away for a common scaling, or for the one-shot model if there is one."""
+    if kind == "moments":
+        return {"moments": client.sums()}
     if recipe.one_shot is None:
         raise ConfigError("sums of rows were asked for, and the recipe has no one-shot model")
-    return one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()
+    return {"gram": one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()}
 
 
 def recall(recipe: Recipe, sent: Payload, memory: Payload) -> Payload:
@@ -269,13 +270,18 @@ def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:
     return find_flaw(reply.upload, wanted) is None
 
 
+def check_distinct(clients: Sequence[Client]) -> None:
+    """Refuse clients of the same name."""
+    twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
+    if twice:
+        raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+
+
 class Local:
     """A transport that calls each client in turn."""
 
     def __init__(self, clients: Sequence[Client], recipe: Recipe) -> None:
-        twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
-        if twice:
-            raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+        check_distinct(clients)
         self._recipe = recipe
         self._sites = {c.id: ready(c, recipe.model, recipe.scaler) for c in clients}
         self._buffer = FlatParams(recipe.model)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algorithms import Algorithm, FedAvg, Plan
+from ..core import tree
 from ..core.aggregate import Aggregate, aggregate_of
 from ..core.conformal import CoveragePromise
 from ..core.history import Row
@@ -222,7 +223,7 @@ def bring_home(
     where = next(like.parameters()).device
 
     def home(payload: Payload) -> Payload:
-        return {k: {n: t.to(where) for n, t in b.items()} for k, b in payload.items()}
+        return tree.each(payload, lambda t: t.to(where))
 
     return replace(run, state=home(run.state)), {n: home(m) for n, m in memories.items()}
 

@@ -6,12 +6,14 @@ our own recipe.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, TypeVar
 
 from ..algorithms import Algorithm, Alone, FedAvg
-from ..engine import Client, Fitted, NumberClient
-from ..models.client import trust_anew
+from ..engine import Fitted
+from ..models.client import Member
 from ..models.own.baseline import missing_learners
+
+_C = TypeVar("_C", bound=Member[Any])
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Approach:
     trained: bool = False  # knowledge in the training loss
     guarded: bool = False  # knowledge at prediction
     hears: bool = False  # knowledge as input of the network
-    plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
+    plain: float = 0.0  # α, where it is not the plan's own
     trust: float | None = None  # λ, where it is not the client's own
     # what is common is chosen by trials on training rows, the site's mixture by each client
     chosen: bool = field(default=False, repr=False)
@@ -69,18 +71,11 @@ def chosen_in(fitted: Fitted[Any] | None) -> dict[str, str]:
     return {"chosen": str(said[-1])} if said else {}
 
 
-@overload
-def trust_client(client: Client, trust: float | None) -> Client: ...
-@overload
-def trust_client(client: NumberClient, trust: float | None) -> NumberClient: ...
-def trust_client(client: Client | NumberClient, trust: float | None) -> Client | NumberClient:
+def trust_client(client: _C, trust: float | None) -> _C:
     """The client with another λ, where one is said: the same for all rows."""
     if trust is None:
         return client
-    if isinstance(client, NumberClient):
-        numbers = replace(client.knowledge, trust=trust, row_trust=None)
-        return replace(client, knowledge=numbers)
-    return trust_anew(client, replace(client.knowledge, trust=trust, row_trust=None))
+    return client.with_knowledge(replace(client.knowledge, trust=trust, row_trust=None))
 
 
 def trust_of(approach: Approach, clients: float) -> float | None:

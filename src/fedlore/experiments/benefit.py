@@ -1,7 +1,6 @@
 """What did taking part bring each site? Its own table, kept in its own folder of the results."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.examples import Examples
-from ..core.metrics import decide
 from ..core.rng import stream
 from ..core.store import write_private
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore.report import measure_line
 from ..errors import FedloreError
 from ..models.benefit import Benefit
-from ..models.client import Member
+from ..models.client import Predictor
 from .sites import Gathering
 
 _FOLDS = 3
@@ -69,34 +66,20 @@ def losses_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
     found = {c.id: torch.zeros(len(c.data), dtype=torch.float64) for c in clients}
     for fold in range(_FOLDS):
         with torch.enable_grad():
-            fitted = gathering.train(_without(clients, places, fold), setting.privacy)
+            fitted = gathering.train(
+                [c.select(places[c.id] != fold).bare() for c in clients], setting.privacy
+            )
         for client in clients:
             away = places[client.id] == fold
             found[client.id][away] = _losses(fitted.model(client.id), client, away)
     return found
 
 
-def _losses(model: Any, client: Client | NumberClient, rows: Tensor) -> Tensor:
-    if isinstance(client, NumberClient):
-        held = client.data[rows]
-        missed: Tensor = model.predict(held.x) - held.numbers()
-        return missed.square()
-    kept = client.data[rows]
-    assert kept.y is not None  # read with its label
-    return decide(model.log_probs(Examples(kept.x)), None).ne(kept.y).double()
-
-
-def _without(
-    clients: Sequence[Client | NumberClient], places: dict[str, Tensor], fold: int
-) -> list[Member[Any]]:
-    found: list[Member[Any]] = []
-    for c in clients:
-        rows = places[c.id] != fold
-        if isinstance(c, NumberClient):
-            found.append(replace(c, data=c.data[rows], test=None).bare())
-        else:
-            found.append(replace(c, data=c.data[rows], test=None).bare())
-    return found
+def _losses(model: Predictor, client: Client | NumberClient, rows: Tensor) -> Tensor:
+    held = client.data[rows]
+    assert held.y is not None  # read with its label
+    missed = model.predict(held.x) - held.y
+    return missed.square() if missed.is_floating_point() else missed.ne(0).double()
 
 
 def _places(client: Client | NumberClient, seed: int) -> Tensor:

@@ -32,7 +32,7 @@ from ..models.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
-OneShotMember = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
+Said = tuple[Tensor, Tensor | None, Tensor | None]  # log-probabilities, prior, signs
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,16 @@ class ClassJudge:
     ordered: bool | None = None  # whether they are, where no schema says so
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
-        """Each site's local best model, by client, chosen by cross-validation on its own rows."""
-        return local_best(clients, seed=seed, ordered=self.ordered)
+        """Each site's local best model, by client, chosen by cross-validation on its own rows.
+
+        With and without the expert's word as input, behind the same range as everything else.
+        """
+        make = own_order if ordered_classes(clients, self.ordered) else own_classes
+        classes, found = count_classes(clients), {}
+        for client in map(_encode_alone, clients):
+            data = client.data if client.injected else Examples(client.data.x, client.data.y)
+            found[client.id] = make(data, classes, seed=seed, site=client.id).best
+        return found
 
     def score(
         self,
@@ -90,22 +98,6 @@ def ordered_classes(clients: Sequence[Client], said: bool | None = None) -> bool
     return found == {True}
 
 
-def local_best(
-    clients: Sequence[Client], *, seed: int, ordered: bool | None = None
-) -> dict[str, OwnModel]:
-    """Each site's local best model, by client: chosen by cross-validation on its own rows.
-
-    With and without the expert's word as input, behind the same range as everything else.
-    """
-    make = own_order if ordered_classes(clients, ordered) else own_classes
-    classes = count_classes(clients)
-    found = {}
-    for client in map(_encode_alone, clients):
-        data = client.data if client.injected else Examples(client.data.x, client.data.y)
-        found[client.id] = make(data, classes, seed=seed, site=client.id).best
-    return found
-
-
 def _encode_alone(client: Client) -> Client:
     """The client with rows as learners take them; its own means stand for what is missing."""
     inputs = client.inputs
@@ -113,7 +105,7 @@ def _encode_alone(client: Client) -> Client:
 
 
 @torch.no_grad()
-def foresee_local(best: OwnModel, client: Client) -> OneShotMember:
+def foresee_local(best: OwnModel, client: Client) -> Said:
     """Log-probabilities of the test rows by a local model, (n, k), and the expert for a tie."""
     labels_of(client)
     test = _encode_alone(client).test
@@ -126,7 +118,7 @@ def foresee_local(best: OwnModel, client: Client) -> OneShotMember:
 
 
 @torch.no_grad()
-def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> OneShotMember:
+def foresee_approach(approach: Approach, fitted: Fitted[Personal], client: Client) -> Said:
     """Log-probabilities of the client's test rows, (n, k), and what `decide` needs beside them.
 
     What the knowledge says of these rows was worked out when the client was made.

@@ -35,7 +35,7 @@ RowSink = Callable[[list[Row]], None]  # takes rows as they come, a list's exten
 class Drawing:
     """The clients of one seed, and what all approaches have in common there."""
 
-    clients: Sequence[Client] | Sequence[NumberClient]
+    clients: Sequence[Client | NumberClient]
     make_model: ModelMaker  # hears -> a fresh network
     plan: Plan
     rounds: int
@@ -118,7 +118,7 @@ def train_approach(approach: Approach, drawing: Drawing) -> Fitted[Any]:
         bins=one.bins,
         hears=approach.hears and one.bins is not None and not isinstance(model, Lipschitz),
         algorithm=approach.algorithm,
-        plan=replace(one.plan, plain=approach.plain),
+        plan=replace(one.plan, plain=approach.plain or one.plan.plain),
         **common,
     )
 

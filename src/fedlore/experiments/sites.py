@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -12,7 +13,7 @@ from ..answers import HEARD, Bins
 from ..core.scaler import Scaler
 from ..data import stratify
 from ..data.rows import ROW_KINDS, read_measured, read_table
-from ..engine import Client, Fitted, NumberClient, fit
+from ..engine import Client, Fitted, NumberClient
 from ..engine.lore import SearchSpace
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
@@ -20,31 +21,14 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
-from ..models.client import Member, P
 from ..privacy.settings import Privacy
 from .approaches import APPROACHES, Approach
-from .runner import POINTS, Drawing
+from .runner import POINTS, Drawing, train_approach
 
 _PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from alike
 
 
-@dataclass(frozen=True, eq=False)
-class SiteRows:
-    """A site as its folder has it; `bins` where its label is a number."""
-
-    client: Client | NumberClient
-    bins: Bins | None = None
-
-
-def read_site(folder: str | Path) -> Client:
-    """One site with classes, named as its folder."""
-    found = read_site_rows(folder).client
-    if not isinstance(found, Client):
-        raise FedloreError(f"site '{found.id}' has a number to learn, classes are asked for")
-    return found
-
-
-def read_site_rows(folder: str | Path, like: Knowledge | None = None) -> SiteRows:
+def read_site(folder: str | Path, like: Knowledge | None = None) -> Client | NumberClient:
     """One site, named as its folder. The knowledge file says what the columns are called.
 
     A site without one has the columns of the knowledge `like`, and knows nothing.
@@ -63,10 +47,10 @@ def read_site_rows(folder: str | Path, like: Knowledge | None = None) -> SiteRow
     if known.line is not None:
         data = read_measured(train, schema, label=label)
         kept = None if test is None else read_measured(test, schema, label=label)
-        return SiteRows(NumberClient(folder.name, data, known, kept), held.bins)
+        return NumberClient(folder.name, data, known, kept)
     rows = read_table(train, schema, label=label)
     exam = None if test is None else read_table(test, schema, label=label)
-    return SiteRows(Client(folder.name, rows, known, test=exam))
+    return Client(folder.name, rows, known, test=exam)
 
 
 def knows(folder: Path) -> bool:
@@ -74,7 +58,7 @@ def knows(folder: Path) -> bool:
     return (folder / "knowledge.toml").exists()
 
 
-def read_all_sites(folders: Sequence[Path]) -> list[SiteRows]:
+def read_all_sites(folders: Sequence[Path]) -> list[Client | NumberClient]:
     """All sites, which must agree on features and classes; one at least says what those are."""
     first = next((folder for folder in folders if knows(folder)), None)
     if first is None:
@@ -83,15 +67,14 @@ def read_all_sites(folders: Sequence[Path]) -> list[SiteRows]:
             f"them must, such as '{folders[0].name}'"
         )
     like = Knowledge.read(first / "knowledge.toml")
-    sites = [read_site_rows(folder, like) for folder in folders]
+    sites = [read_site(folder, like) for folder in folders]
     check_agree(sites)
     return sites
 
 
 def read_sites(where: str | Path | Sequence[str | Path]) -> list[Client]:
     """All sites with classes of a folder, or those of a list."""
-    clients = [site.client for site in read_all_sites(find_sites(where))]
-    return [client for client in clients if isinstance(client, Client)]
+    return [client for client in read_all_sites(find_sites(where)) if isinstance(client, Client)]
 
 
 def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -114,17 +97,17 @@ def _rows(folder: Path, part: str) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def check_agree(sites: Sequence[SiteRows]) -> None:
+def check_agree(sites: Sequence[Client | NumberClient]) -> None:
     """Refuse sites that do not learn the same thing from the same columns."""
     first = sites[0]
+    bins = first.knowledge.bins
     for site in sites[1:]:
-        names = f"sites '{first.client.id}' and '{site.client.id}'"
-        if (site.bins is None) != (first.bins is None):
+        names = f"sites '{first.id}' and '{site.id}'"
+        if (site.knowledge.bins is None) != (bins is None):
             raise FedloreError(f"{names}: one has classes to learn, the other a number")
-        own, other = (s.client.knowledge.schema for s in (first, site))
-        assert own is not None and other is not None  # a knowledge file always has one
-        if first.bins != site.bins:
+        if site.knowledge.bins != bins:
             raise FedloreError(f"{names} differ in the bounds or bins of their target")
+        own, other = (s.knowledge.require_schema() for s in (first, site))
         difference = find_difference(own, other)
         if difference is not None:
             raise FedloreError(f"{names} differ in {difference}")
@@ -137,10 +120,10 @@ def find_difference(own: Schema, other: Schema) -> str | None:
         ("classes", own.classes, other.classes),
     ):
         alone = [name for name in mine if name not in theirs]
-        ensemble = [name for name in theirs if name not in mine]
-        if alone or ensemble:
+        others = [name for name in theirs if name not in mine]
+        if alone or others:
             parts = [f"'{name}' is at the first only" for name in alone[:1]]
-            parts += [f"'{name}' at the second only" for name in ensemble[:1]]
+            parts += [f"'{name}' at the second only" for name in others[:1]]
             return f"{what}: {', '.join(parts)}"
         if mine != theirs:
             return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
@@ -156,7 +139,7 @@ class Gathering:
     """A federation with its sites read."""
 
     setting: Federation
-    clients: list[Client] | list[NumberClient]
+    clients: Sequence[Client | NumberClient]
     digest: str  # of every file of every site
     bins: Bins | None = None  # of a number
     quiet: tuple[str, ...] = ()  # sites without knowledge
@@ -175,40 +158,34 @@ class Gathering:
     @property
     def schema(self) -> Schema:
         """The columns and classes that all sites agree on."""
-        found = self.clients[0].knowledge.schema
-        assert found is not None  # a knowledge file always has one
-        return found
+        return self.clients[0].knowledge.require_schema()
 
     @property
     def unit(self) -> str:
         """Of a number; empty where there is none."""
-        schema = self.clients[0].knowledge.schema
-        return "" if schema is None else schema.unit
+        return self.schema.unit
 
     @property
     def target_words(self) -> str:
-        """What is target_words, in words."""
+        """What is learned, in words."""
         if self.bins is None:
             return f"{self.size[1]} classes"
-        schema, unit = self.clients[0].knowledge.schema, f" {self.unit}" if self.unit else ""
-        assert schema is not None
-        return f"'{schema.label}' from {self.bins.lower:g} to {self.bins.upper:g}{unit}"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"'{self.schema.label}' from {self.bins.lower:g} to {self.bins.upper:g}{unit}"
 
     @property
     def scaling(self) -> bool | Scaler:
         """How features are scaled: under a privacy budget by what the schema declares."""
         if self.setting.privacy.dp is None or not self.setting.scale:
             return self.setting.scale
-        schemas = [c.knowledge.schema for c in self.clients]
-        first = schemas[0]
-        assert first is not None  # a knowledge file always has one
-        if any(one is None or one.features != first.features for one in schemas):
+        schemas = [c.knowledge.require_schema() for c in self.clients]
+        if any(one.features != self.schema.features for one in schemas):
             raise ConfigError(
                 "[privacy] dp scales features by declared bounds, which must be the same at all "
                 "sites (low and high in each knowledge.toml), or scale must be false: bounds of "
                 "one's own rows would tell about them"
             )
-        return scaler_of_scope(first)
+        return scaler_of_scope(self.schema)
 
     def make_model(self, hears: bool) -> nn.Module:
         """A fresh network; of a number the expert's word comes as columns of the rows."""
@@ -251,23 +228,11 @@ class Gathering:
             shaped=setting.model.lipschitz,
         )
 
-    def train(self, members: Sequence[Member[P]], privacy: Privacy | None = None) -> Fitted[P]:
+    def train(self, members: Sequence[Any], privacy: Privacy | None = None) -> Fitted[Any]:
         """The network and algorithm of the file over these sites, as all of them would be."""
-        setting = self.setting
-        return fit(
-            members,
-            self.make_model(setting.model.hears),
-            bins=self.bins,
-            hears=self.bins is not None and setting.model.widens,
-            algorithm=setting.algorithm.make(),
-            plan=setting.plan,
-            rounds=setting.rounds,
-            scale=self.scaling,
-            seed=setting.seed,
-            sample=setting.sample,
-            weights=setting.weights,
-            privacy=privacy,
-        )
+        algorithm, hears = self.setting.algorithm.make(), self.setting.model.hears
+        drawn = replace(self.drawing(), clients=members, every=0, privacy=privacy)
+        return train_approach(Approach("", "", algorithm, trained=True, hears=hears), drawn)
 
 
 def approaches_of(setting: Federation) -> list[Approach]:
@@ -301,16 +266,14 @@ def gather(path: str | Path) -> Gathering:
         if knows(folder):
             check_signed(folder / "knowledge.toml")
     sites = read_all_sites(where)
-    bins = sites[0].bins
+    bins = sites[0].knowledge.bins
     if setting.target is not None and (bins is None or setting.target.cut() != bins):
         raise ConfigError("the sites' targets are not the [target] of the federation")
-    clients = [_keep_test_rows(site.client, setting) for site in sites]
-    numbers = [c for c in clients if isinstance(c, NumberClient)]
-    classes = [c for c in clients if isinstance(c, Client)]
+    clients = [_keep_test_rows(site, setting) for site in sites]
     quiet = tuple(folder.name for folder in where if not knows(folder))
     found = {folder.name: find_signature(folder / "knowledge.toml") for folder in where}
     signatures = {name: one for name, one in found.items() if one is not None}
-    return Gathering(setting, numbers or classes, _digest(where), bins, quiet, signatures)
+    return Gathering(setting, clients, _digest(where), bins, quiet, signatures)
 
 
 def site_folders(path: str | Path) -> list[Path]:
@@ -328,16 +291,14 @@ def _keep_test_rows(client: Client | NumberClient, setting: Federation) -> Clien
         return client
     y = client.data.y
     assert y is not None  # read with its label
-    if isinstance(client, NumberClient):
+    if y.is_floating_point():
         y = y.argsort().argsort() * _PARTS // max(len(y), 1)  # as many from low as from high
     rows, rest = stratify(y, setting.run.test, seed=setting.seed, of=client.id)
     if not len(rows) or not len(rest):
         raise FedloreError(
             f"site '{client.id}' has no test file and too few rows to keep some: {len(client.data)}"
         )
-    if isinstance(client, NumberClient):
-        return replace(client, data=client.data[rest], test=client.data[rows])
-    return replace(client, data=client.data[rest], test=client.data[rows])
+    return client.select(rest, rows)
 
 
 def _digest(folders: Iterable[Path]) -> str:

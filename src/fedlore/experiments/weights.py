@@ -49,9 +49,7 @@ def read_weights(path: str | Path) -> tuple[Params, Scaler | None]:
     return payload.get("weights", {}), None if scaler is None else Scaler.read(scaler, None)
 
 
-def weights_there(
-    out: Path, approach: Approach, clients: Sequence[Client] | Sequence[NumberClient]
-) -> bool:
+def weights_there(out: Path, approach: Approach, clients: Sequence[Client | NumberClient]) -> bool:
     if approach.algorithm is None:
         return True
     return all(weights_path(out, approach.name, c.id).exists() for c in clients)
@@ -95,10 +93,6 @@ def _personal_of(
         return personal
     if not approach.guarded:
         return personal.with_knowledge(None)
-    if isinstance(personal, Personal):
-        assert isinstance(client, Client)
-        return personal.with_knowledge(trust_client(client, approach.trust).knowledge)
-    assert isinstance(client, NumberClient)
     return personal.with_knowledge(trust_client(client, approach.trust).knowledge)
 
 

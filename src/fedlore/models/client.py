@@ -6,7 +6,7 @@ asks for: the personal model that belongs to such rows says what the task is.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 from torch import Tensor
 
@@ -63,6 +63,10 @@ class Member(Protocol[P_co]):
 
     @property
     def predictor(self) -> type[P_co]: ...
+
+    def with_knowledge(self, known: Knowledge, /) -> Self:
+        """The site with another λ of the same expert."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +150,20 @@ class Client:
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
 
+    def with_knowledge(self, known: Knowledge) -> Self:
+        """The client with another λ of the same expert, also in the rows that are told already."""
+
+        def again(rows: Examples) -> Examples:
+            x = hide_others(rows.x, known.schema)
+            return replace(rows, trust=find_trust(known.row_trust, known.orders, x))
+
+        test = None if self.test is None else again(self.test)
+        return replace(self, knowledge=known, data=again(self.data), test=test)
+
+    def select(self, rows: Tensor, test: Tensor | None = None) -> "Client":
+        """The client with these of its training rows, and those to test on."""
+        return replace(self, data=self.data[rows], test=None if test is None else self.data[test])
+
 
 @dataclass(frozen=True, eq=False)
 class NumberClient:
@@ -181,16 +199,13 @@ class NumberClient:
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
 
+    def with_knowledge(self, known: Knowledge) -> Self:
+        """The client with another λ of the same expert."""
+        return replace(self, knowledge=known)
 
-def trust_anew(client: Client, known: Knowledge) -> Client:
-    """The client with another λ of the same expert, also in the rows that are told already."""
-
-    def again(rows: Examples) -> Examples:
-        x = hide_others(rows.x, known.schema)
-        return replace(rows, trust=find_trust(known.row_trust, known.orders, x))
-
-    test = None if client.test is None else again(client.test)
-    return replace(client, knowledge=known, data=again(client.data), test=test)
+    def select(self, rows: Tensor, test: Tensor | None = None) -> "NumberClient":
+        """The client with these of its training rows, and those to test on."""
+        return replace(self, data=self.data[rows], test=None if test is None else self.data[test])
 
 
 def knowledge_within(member: Member[Predictor]) -> Knowledge:

@@ -16,7 +16,7 @@ from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inject import guard, inject
 from ..core.one_shot import Products
-from ..core.ordinal import log_cells
+from ..core.ordinal import normal_cells
 from ..errors import FedloreError
 from .classifier import Personal
 from .ensemble import OneShotMember
@@ -44,19 +44,19 @@ class Doubt:
     def log_probs(self, allowed: Tensor | None, classes: int) -> Tensor:
         """Classes with all doubts averaged, inside the range, (n, k)."""
         wide = (self.noise.square() + self.ignorance.square()).sqrt()
-        return mask_logits(log_cells(self.place, wide, classes, "normal"), allowed)
+        return mask_logits(normal_cells(self.place, wide, classes), allowed)
 
     def shifted(self, by: float, allowed: Tensor | None, classes: int) -> Tensor:
         """Classes if the place were off by so many sds of ignorance, (n, k)."""
         place = self.place + by * self.ignorance
-        return mask_logits(log_cells(place, self.noise, classes, "normal"), allowed)
+        return mask_logits(normal_cells(place, self.noise, classes), allowed)
 
     def weigh(self, shifts: Sequence[float], allowed: Tensor | None, classes: int) -> Tensor:
         """`log_probs` and `shifted` by each of these, in one go, (1 + s, n, k)."""
         wide = (self.noise.square() + self.ignorance.square()).sqrt()
         places = torch.stack([self.place, *(self.place + by * self.ignorance for by in shifts)])
         widths = torch.stack([wide, *(self.noise for _ in shifts)])
-        return mask_logits(log_cells(places, widths, classes, "normal"), allowed)
+        return mask_logits(normal_cells(places, widths, classes), allowed)
 
 
 @torch.no_grad()

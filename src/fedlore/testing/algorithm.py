@@ -1,15 +1,14 @@
 """What every algorithm must do in every engine, and every engine with every algorithm."""
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..algorithms import Algorithm, Scaffnew, Scaffold, facts_of
 from ..core import tree
+from ..core.store import pack_payload, unpack_payload
 from ..core.tree import Params, Payload
 from ..core.wire import Task
 from ..engine import Local, Memory, Recipe, Run, Stacked, federate
@@ -23,6 +22,7 @@ from .clients import (
     Simulation,
     check_laws,
     expect,
+    loss_falls,
     own_models,
     payload_size,
     same_payloads,
@@ -156,10 +156,7 @@ def training_helps(algorithm: Algorithm, engine: MakeEngine) -> None:
     for knowledge in (True, False):
         recipe = small_recipe(algorithm, lr=0.1, schedule="constant")
         transport = engine(small_federation(knowledge=knowledge), recipe)
-        run = federate(transport, recipe, 12, evaluate=1)
-        loss = [float(row["nll"] or 0.0) for row in run.rows if "nll" in row]
-        first, last = sum(loss[:3]) / 3, sum(loss[-3:]) / 3
-        expect(last < first, f"the loss went from {first:.4f} to {last:.4f}")
+        loss_falls(federate(transport, recipe, 12, evaluate=1))
 
 
 def sampling_works_or_is_refused(algorithm: Algorithm, engine: MakeEngine) -> None:
@@ -262,22 +259,12 @@ def _tolerance(engine: MakeEngine) -> dict[str, float]:
 
 
 def _copy(payload: Payload) -> Payload:
-    return {key: tree.clone(bundle) for key, bundle in payload.items()}
+    return tree.each(payload, torch.clone)
 
 
 def _through_a_file(payload: Payload) -> Payload:
-    """A payload written to npz and read again: tensors under names, nothing else."""
-    file = io.BytesIO()
-    flat: dict[str, Any] = {
-        f"{key}/{name}": t.numpy() for key, b in payload.items() for name, t in b.items()
-    }
-    np.savez(file, **flat)
-    file.seek(0)
-    back: Payload = {}
-    for path, values in np.load(file).items():
-        key, _, name = path.partition("/")
-        back.setdefault(key, {})[name] = torch.from_numpy(values)
-    return back
+    """A payload written and read again: tensors under names, nothing else."""
+    return unpack_payload(pack_payload(payload, {}))[1]
 
 
 LOST = {(2, "site-0"), (3, "site-0"), (3, "site-1"), (3, "site-2"), (5, "site-2")}

@@ -176,6 +176,13 @@ def own_models(transport: Simulation, recipe: Recipe, run: Run) -> dict[str, Par
     return found
 
 
+def loss_falls(run: Run) -> None:
+    """Refuse a run of three clients whose loss on test rows does not end below its beginning."""
+    loss = [float(row["nll"] or 0.0) for row in run.rows if "nll" in row]
+    first, last = sum(loss[:3]) / 3, sum(loss[-3:]) / 3
+    expect(last < first, f"the loss went from {first:.4f} to {last:.4f}")
+
+
 def start_of(recipe: Recipe) -> Params:
     """The weights before round 1."""
     return {name: p.detach() for name, p in recipe.model.named_parameters()}

@@ -13,6 +13,7 @@ from .clients import (
     FEATURES,
     check_laws,
     expect,
+    loss_falls,
     own_models,
     same_payloads,
     small_federation,
@@ -48,8 +49,8 @@ def rows_become_logits(kind: ModelKind, hears: bool) -> None:
     for dtype in (torch.float32, torch.float64):
         model = _network(kind, hears).to(dtype)
         for n in (1, 7):
-            prior, allowed = _cut_told(data.prior, n), _cut_told(data.allowed, n)
-            logits = model(data.x[:n].to(dtype), prior, allowed)
+            some = data[slice(n)]
+            logits = model(some.x.to(dtype), some.prior, some.allowed)
             found, wanted = tuple(logits.shape), (n, CLASSES)
             expect(found == wanted, f"{n} rows become {found}, not {wanted}")
             expect(logits.dtype == dtype, f"weights of {dtype} give logits of {logits.dtype}")
@@ -59,12 +60,10 @@ def rows_become_logits(kind: ModelKind, hears: bool) -> None:
 def a_row_is_judged_by_itself(kind: ModelKind, hears: bool) -> None:
     """Its logits do not depend on the rows beside it, nor on their order."""
     data, model = small_rows(7, "model"), _network(kind, hears).double().eval()
-    x = data.x.double()
-    whole = model(x, data.prior, data.allowed)
-    for i in range(len(x)):
-        alone = model(
-            x[i : i + 1], _cut_told(data.prior, i + 1, i), _cut_told(data.allowed, i + 1, i)
-        )
+    whole = model(data.x.double(), data.prior, data.allowed)
+    for i in range(len(data)):
+        one = data[slice(i, i + 1)]
+        alone = model(one.x.double(), one.prior, one.allowed)
         gap = float((alone[0] - whole[i]).detach().abs().max())
         expect(gap < 1e-9, f"the logits of a row change by {gap:.2g} with the rows beside it")
 
@@ -80,10 +79,7 @@ def what_it_hears_changes_the_answer(kind: ModelKind, hears: bool) -> None:
 def training_lowers_the_loss(kind: ModelKind, hears: bool) -> None:
     """On test rows, after twelve rounds of FedAvg."""
     recipe = _recipe(kind, hears)
-    run = federate(Local(small_federation(), recipe), recipe, 12, evaluate=1)
-    loss = [float(row["nll"] or 0.0) for row in run.rows if "nll" in row]
-    first, last = sum(loss[:3]) / 3, sum(loss[-3:]) / 3
-    expect(last < first, f"the loss went from {first:.4f} to {last:.4f}")
+    loss_falls(federate(Local(small_federation(), recipe), recipe, 12, evaluate=1))
 
 
 def both_engines_train_it_alike(kind: ModelKind, hears: bool) -> None:
@@ -118,10 +114,6 @@ def _network(kind: ModelKind, hears: bool) -> nn.Module:
 
 def _params(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: p.detach() for name, p in model.named_parameters()}
-
-
-def _cut_told(rows: torch.Tensor | None, end: int, start: int = 0) -> torch.Tensor | None:
-    return None if rows is None else rows[start:end]
 
 
 def _recipe(kind: ModelKind, hears: bool) -> Recipe:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle.onnx import to_onnx
 from fedlore.core.one_shot import Basis
-from fedlore.core.ordinal import log_cells
+from fedlore.core.ordinal import normal_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
 from fedlore.models.classifier import Personal
@@ -81,20 +81,18 @@ def test_each_kind_of_member_alone(member, net):
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("start", "bell", "hears"),
+    ("start", "hears"),
     [
-        ("expert", "normal", True),
-        ("middle", "logistic", False),
+        ("expert", True),
+        ("middle", False),
         *(
             pytest.param(*one, marks=pytest.mark.slow)
-            for one in itertools.product(
-                ("none", "middle", "expert"), ("logistic", "normal"), (True, False)
-            )
+            for one in itertools.product(("none", "middle", "expert"), (True, False))
         ),
     ],
 )
-def test_an_ordinal_head(start, bell, hears):
-    net = ordinal(4, 4, start=start, bell=bell, hears=hears)
+def test_an_ordinal_head(start, hears):
+    net = ordinal(4, 4, start=start, hears=hears)
     for knowledge in (known(), known(prediction=None), known(range=None), known(None, None)):
         compare(Personal(net, knowledge), CALM / 10)
 
@@ -123,7 +121,7 @@ def test_a_row_alone_is_answered_as_among_others():
 def test_both_normals_are_one():
     place = torch.linspace(-30, 30, 61, dtype=torch.float64)
     for width in (0.05, 0.7, 9.0):
-        one = log_cells(place, torch.full_like(place, width), 5, "normal")
+        one = normal_cells(place, torch.full_like(place, width), 5)
         torch.testing.assert_close(one, log_masses(place, width, 5), rtol=1e-9, atol=1e-9)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from fedlore.answers import Bins, Measured
 from fedlore.core.metrics import calibration_error
-from fedlore.core.ordinal import log_cells
+from fedlore.core.ordinal import normal_cells
 from fedlore.core.rng import stream
 from fedlore.engine.lore.temperature import (
     NETWORK,
@@ -29,7 +29,7 @@ def disagreeing(rows, seed=0):
     members = []
     for name in (NETWORK, "a", "b"):
         seen = place + 1.0 * torch.randn(rows, generator=draw, dtype=torch.float64)
-        said = log_cells(seen, torch.full_like(seen, 1.25**0.5), 12, "normal")
+        said = normal_cells(seen, torch.full_like(seen, 1.25**0.5), 12)
         members.append(StackMember(name, said, shared=name == NETWORK))
     return members, y.long()
 
@@ -69,7 +69,7 @@ def test_a_sharper_member_is_steeper_by_the_factor():
     )
     # a bell of half the width is the bell to the fourth, far from its ends
     place = torch.tensor([9.0], dtype=torch.float64)
-    wide, narrow = (log_cells(place, torch.tensor([w]).double(), 20, "normal") for w in (2.4, 1.2))
+    wide, narrow = (normal_cells(place, torch.tensor([w]).double(), 20) for w in (2.4, 1.2))
     steep = torch.log_softmax(4.0 * wide, 1)
     assert torch.allclose(steep.exp(), narrow.exp(), atol=0.01)
 

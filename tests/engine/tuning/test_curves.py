@@ -1,5 +1,7 @@
 """λ on cached logits: the closed forms are those of the transformation itself."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -119,5 +121,9 @@ def test_folds_join_and_rows_without_labels_are_refused():
     both = Cached.join([a, b])
     assert len(both) == 80
     assert torch.equal(hits(both, [0.3])[0], torch.cat([hits(a, [0.3])[0], hits(b, [0.3])[0]]))
+    shaped = [Cached(c.logits, replace(c.known, signs=torch.ones(40, 3))) for c in (a, b)]
+    medians = torch.cat([hits(c, [0.3])[0] for c in shaped])  # as rows with shapes are answered
+    assert torch.equal(hits(Cached.join(shaped), [0.3])[0], medians)
+    assert not torch.equal(medians, hits(both, [0.3])[0])
     with pytest.raises(FedloreError, match="a label for each"):
         Cached(torch.zeros(2, 3), Examples(torch.zeros(2, 1)))

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.ordinal import _FARTHEST, BEND, STEEP
+from ...core.ordinal import _FARTHEST, STEEP
 from ...kernel.graph.ops import DOUBLE, SINGLE, Value
 from .builder import Builder
 
+BEND = math.sqrt(2.0) / 4.0  # t = 1 / (1 + BEND·|z|)
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
 
 

@@ -17,7 +17,7 @@ from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
 from ...knowledge.shapes.shape import Orders, SiteShapes, ears_for
-from .bells import heard_nodes, logistic_cells, normal_cells, place_nodes
+from .bells import heard_nodes, logistic_cells, place_nodes
 from .builder import Builder
 
 _PLAIN = {  # layers without weights or settings
@@ -102,8 +102,7 @@ class _Walk:
         place = build.op("Add", start, build.op("Mul", build.constant(options.unit(k)), moved))
         own = build.op("Exp", self.weight(f"{name}.own.width", module.own.width))
         width = build.op("Mul", build.constant(options.width), own)
-        cells = logistic_cells if options.bell == "logistic" else normal_cells
-        made = cells(build, build.cast(place, DOUBLE), build.cast(width, DOUBLE), k)
+        made = logistic_cells(build, build.cast(place, DOUBLE), build.cast(width, DOUBLE), k)
         return build.cast(made, SINGLE), 2
 
     def lipschitz(self, module: Lipschitz, x: str, name: str, rank: int) -> tuple[str, int]:
@@ -353,8 +352,7 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> Val
     place_ = build.op("Add", build.constant((k - 1) / 2), far)
     factor = build.op("Exp", build.weight(f"{name}.own.width", _single(module.own.width)))
     spread = build.op("Mul", build.constant(about.width), factor)
-    cells = logistic_cells if about.bell == "logistic" else normal_cells
-    made = cells(build, build.cast(place_, DOUBLE), build.cast(spread, DOUBLE), k)
+    made = logistic_cells(build, build.cast(place_, DOUBLE), build.cast(spread, DOUBLE), k)
     return build.cast(made, SINGLE)
 
 

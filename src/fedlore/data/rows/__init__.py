@@ -1,17 +1,15 @@
 """The one reader of rows: files and frames of every kind, by the names of their columns."""
 
 from .cells import Problems, name_and_unit, number_cells, place_cells, refusal, text_cells
-from .files import FileForm, OnProgress, RowSource, frame_of
+from .files import FileForm, OnProgress, frame_of
 from .table import (
     ROW_KINDS,
     RowChunk,
     as_examples,
     open_file,
-    open_rows,
     read_chunks,
     read_column,
     read_measured,
-    read_number_column,
     read_table,
     read_unhurried,
 )
@@ -24,18 +22,15 @@ __all__ = [
     "Problems",
     "ROW_KINDS",
     "RowChunk",
-    "RowSource",
     "as_examples",
     "frame_of",
     "name_and_unit",
     "number_cells",
     "open_file",
-    "open_rows",
     "place_cells",
     "read_chunks",
     "read_column",
     "read_measured",
-    "read_number_column",
     "read_table",
     "read_unhurried",
     "refusal",

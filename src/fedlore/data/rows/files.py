@@ -9,8 +9,9 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -53,35 +54,20 @@ class RowBatch:
     odd: Mapping[int, str] = field(default_factory=dict)  # rows without the right cells, by number
 
 
-class RowSource(Protocol):
-    """A table that can be read, more than once."""
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """A table that can be read, more than once.
 
-    @property
-    def place(self) -> str:
-        """What messages call it; empty for rows in memory."""
+    `batches` gives the columns at the positions asked for; second are those that hold text.
+    """
 
-    @property
-    def titles(self) -> Sequence[str]: ...
-
-    @property
-    def units(self) -> Mapping[int, str]:
-        """Units that are told beside the titles, by position."""
-
-    @property
-    def decimal(self) -> str: ...
-
-    @property
-    def said(self) -> str:
-        """How the file was taken to be written, where that is worth a sentence."""
-
-    @property
-    def fast(self) -> bool:
-        """Whether a fault is better placed by a second, slower look."""
-
-    def batches(
-        self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[RowBatch]:
-        """The columns at these positions; those in `words` hold text."""
+    titles: Sequence[str]
+    batches: Callable[[Sequence[int], Sequence[int], OnProgress], Iterator[RowBatch]]
+    place: str = ""  # what messages call it; empty for rows in memory
+    decimal: str = "."
+    units: Mapping[int, str] = field(default_factory=dict)  # told beside the titles, by position
+    said: str = ""  # how the file was taken to be written, where that is worth a sentence
+    fast: bool = False  # whether a fault is better placed by a second, slower look
 
 
 _BYTES = 8 << 20  # of a file at a time, for pyarrow
@@ -91,38 +77,7 @@ CELL_BY_CELL = (
 BROKEN = (csv.Error, UnicodeError, OSError, EOFError, zlib.error)  # what a bad file raises
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """A table of text; `fast` reads it with pyarrow."""
-
-    path: Path
-    dialect: Dialect
-    titles: Sequence[str]
-    header: int  # the row of the titles, counted from 1
-    fast: bool
-    units: Mapping[int, str] = field(default_factory=dict)
-
-    @property
-    def place(self) -> str:
-        return f"'{self.path}'"
-
-    @property
-    def decimal(self) -> str:
-        return self.dialect.decimal
-
-    @property
-    def said(self) -> str:
-        return self.dialect.said
-
-    def batches(
-        self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[RowBatch]:
-        if self.fast:
-            return _arrow_batches(self, columns, words, on_progress)
-        return _plain_batches(self, columns, on_progress)
-
-
-def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> TextFile:
+def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> RowSource:
     """A CSV or TSV file, with the way it is written found out where the form leaves it open."""
     if form.sheet is not None:
         raise FedloreError(f"'{path}': a file of text has no sheet '{form.sheet}'")
@@ -133,7 +88,10 @@ def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> TextFile
         if any(cell.strip() for cell in cells):
             large = path.stat().st_size > CELL_BY_CELL
             quick = fast and large and number == 1 and arrow("csv") is not None
-            return TextFile(path, dialect, cells, number, quick)
+            read = _arrow_batches if quick else partial(_plain_batches, header=number)
+            batches = partial(read, path, dialect, len(cells))
+            said, decimal = dialect.said, dialect.decimal
+            return RowSource(cells, batches, f"'{path}'", decimal, said=said, fast=quick)
     raise FedloreError(f"'{path}' is empty: a table begins with the names of its columns")
 
 
@@ -155,9 +113,15 @@ def _records(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
 
 
 def _plain_batches(
-    file: TextFile, columns: Sequence[int], on_progress: OnProgress
+    path: Path,
+    dialect: Dialect,
+    width: int,
+    columns: Sequence[int],
+    words: Sequence[int],
+    on_progress: OnProgress,
+    *,
+    header: int,  # the row of the titles, counted from 1
 ) -> Iterator[RowBatch]:
-    width = len(file.titles)
     rows: list[list[str]] = []
     lines: list[int] = []
     odd: dict[int, str] = {}
@@ -168,8 +132,8 @@ def _plain_batches(
             some.clear()
         return found
 
-    for number, cells in _records(file.path, file.dialect):
-        if number <= file.header or not any(cell.strip() for cell in cells):
+    for number, cells in _records(path, dialect):
+        if number <= header or not any(cell.strip() for cell in cells):
             continue
         if len(cells) == width:
             rows.append(cells)
@@ -184,7 +148,12 @@ def _plain_batches(
 
 
 def _arrow_batches(
-    file: TextFile, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
+    path: Path,
+    dialect: Dialect,
+    width: int,
+    columns: Sequence[int],
+    words: Sequence[int],
+    on_progress: OnProgress,
 ) -> Iterator[RowBatch]:
     pa: Any = importlib.import_module("pyarrow")
     reader = arrow("csv")
@@ -194,82 +163,39 @@ def _arrow_batches(
         "read_options": reader.ReadOptions(
             use_threads=False,
             block_size=_BYTES,
-            column_names=[str(i) for i in range(len(file.titles))],
+            column_names=[str(i) for i in range(width)],
             skip_rows_after_names=1,
-            encoding="utf8" if file.dialect.encoding == "utf-8-sig" else file.dialect.encoding,
+            encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
         ),
-        "parse_options": reader.ParseOptions(
-            delimiter=file.dialect.separator, newlines_in_values=True
-        ),
+        "parse_options": reader.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
             column_types=types,
             include_columns=list(types),
             null_values=list(BLANK),
             strings_can_be_null=False,  # NA may be the name of a level
-            decimal_point=file.dialect.decimal,
+            decimal_point=dialect.decimal,
         ),
     }
-    size, row = max(file.path.stat().st_size, 1), 2
-    packed = file.path.suffix.lower() == ".gz"
-    with pa.OSFile(str(file.path)) as raw:
+    size, row = max(path.stat().st_size, 1), 2
+    packed = path.suffix.lower() == ".gz"
+    with pa.OSFile(str(path)) as raw:
         stream = pa.CompressedInputStream(raw, "gzip") if packed else raw
         try:
             with reader.open_csv(stream, **options) as batches:
                 for batch in batches:
                     if batch.num_rows:
-                        where = batch.schema.get_field_index
-                        found = [batch.column(where(str(i))) for i in columns]
-                        cells = [column.to_numpy(zero_copy_only=False) for column in found]
-                        yield RowBatch(cells, range(row, row + batch.num_rows))
+                        yield _arrow_batch(batch, [str(i) for i in columns], row)
                         row += batch.num_rows
                     on_progress(min(raw.tell() / size, 1.0))
         except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError, OSError) as error:
-            raise Stumbled(f"{file.place} is not a regular table: {error}") from None
+            raise Stumbled(f"'{path}' is not a regular table: {error}") from None
 
 
 BUFFER = 1 << 18  # bytes of each column at a time: a row group may be the whole file
 
 
-@dataclass(frozen=True)
-class ParquetFile:
-    """A Parquet file; its rows are counted as if its titles stood above them."""
-
-    path: Path
-    titles: Sequence[str]
-    units: Mapping[int, str]  # a column may say its unit beside its type
-    decimal: str = "."
-    said: str = ""
-    fast: bool = False
-
-    @property
-    def place(self) -> str:
-        return f"'{self.path}'"
-
-    def batches(
-        self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[RowBatch]:
-        # not buffered ahead: that would hold all of a row group beside its rows
-        with _package().ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file:
-            total, row = max(file.metadata.num_rows, 1), 2
-            names = list(dict.fromkeys(self.titles[i] for i in columns))
-            batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names, use_threads=False)
-            while True:
-                try:
-                    batch = next(batches, None)
-                except (OSError, ValueError) as error:
-                    raise FedloreError(f"cannot read {self.place}: {error}") from None
-                if batch is None:
-                    break
-                where = batch.schema.get_field_index
-                found = [batch.column(where(self.titles[i])) for i in columns]
-                cells = [column.to_numpy(zero_copy_only=False) for column in found]
-                yield RowBatch(cells, range(row, row + batch.num_rows))
-                row += batch.num_rows
-                on_progress((row - 2) / total)
-
-
-def open_parquet(path: Path, form: FileForm) -> ParquetFile:
-    """A Parquet file, which needs no more than its path."""
+def open_parquet(path: Path, form: FileForm) -> RowSource:
+    """A Parquet file, which needs no more than its path; its rows are counted below its titles."""
     if form.sheet is not None:
         raise FedloreError(f"'{path}': a Parquet file has no sheet '{form.sheet}'")
     package = _package()
@@ -277,14 +203,46 @@ def open_parquet(path: Path, form: FileForm) -> ParquetFile:
         schema = package.read_schema(path)
     except (OSError, ValueError) as error:  # the latter for a file that is no Parquet
         raise FedloreError(f"cannot read '{path}': {error}") from None
-    units = {}
+    units = {}  # a column may say its unit beside its type
     for i, name in enumerate(schema.names):
         stated = (schema.field(i).metadata or {}).get(b"unit")
         if stated is not None:
             units[i] = stated.decode("utf-8", "replace").strip()
         if schema.names.count(name) > 1:
             raise FedloreError(f"'{path}': the column '{name}' is there twice")
-    return ParquetFile(path, list(schema.names), units)
+    titles = list(schema.names)
+    return RowSource(titles, partial(_parquet_batches, path, titles), f"'{path}'", units=units)
+
+
+def _parquet_batches(
+    path: Path,
+    titles: Sequence[str],
+    columns: Sequence[int],
+    words: Sequence[int],
+    on_progress: OnProgress,
+) -> Iterator[RowBatch]:
+    # not buffered ahead: that would hold all of a row group beside its rows
+    with _package().ParquetFile(path, buffer_size=BUFFER, pre_buffer=False) as file:
+        total, row = max(file.metadata.num_rows, 1), 2
+        names = list(dict.fromkeys(titles[i] for i in columns))
+        batches = file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (OSError, ValueError) as error:
+                raise FedloreError(f"cannot read '{path}': {error}") from None
+            if batch is None:
+                break
+            yield _arrow_batch(batch, [titles[i] for i in columns], row)
+            row += batch.num_rows
+            on_progress((row - 2) / total)
+
+
+def _arrow_batch(batch: Any, names: Sequence[str], row: int) -> RowBatch:
+    """The named columns of a batch of pyarrow's, whose first row has this number."""
+    found = [batch.column(batch.schema.get_field_index(name)) for name in names]
+    cells = [column.to_numpy(zero_copy_only=False) for column in found]
+    return RowBatch(cells, range(row, row + batch.num_rows))
 
 
 def _package() -> Any:
@@ -298,29 +256,27 @@ LARGEST_BOOK = 1 << 29  # bytes of a workbook, unpacked
 MOST_BOOK_CELLS = 50_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
+def _in_memory(
+    titles: Sequence[str],
+    cells: Sequence[Any],  # by column
+    lines: Sequence[int],
+    place: str = "",
+    decimal: str = ".",
+) -> RowSource:
     """Columns in memory. Records, which have no header, are counted from 1, all else from 2."""
 
-    titles: Sequence[str]
-    cells: Sequence[Any]  # by column
-    lines: Sequence[int]
-    place: str = ""
-    decimal: str = "."
-    units: Mapping[int, str] = field(default_factory=dict)
-    said: str = ""
-    fast: bool = False
-
     def batches(
-        self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
+        columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
     ) -> Iterator[RowBatch]:
-        for start in range(0, len(self.lines), ROWS_AT_ONCE):
+        for start in range(0, len(lines), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            yield RowBatch([self.cells[i][part] for i in columns], self.lines[part])
-            on_progress(min(part.stop / len(self.lines), 1.0))
+            yield RowBatch([cells[i][part] for i in columns], lines[part])
+            on_progress(min(part.stop / len(lines), 1.0))
+
+    return RowSource(titles, batches, place, decimal)
 
 
-def frame_of(data: Any, schema: Schema) -> Frame:
+def frame_of(data: Any, schema: Schema) -> RowSource:
     """Whatever has named columns; arrays and tensors have the schema's, in its order."""
     if isinstance(data, Tensor | np.ndarray):
         return _nameless(np.asarray(data), schema)
@@ -344,7 +300,7 @@ def frame_of(data: Any, schema: Schema) -> Frame:
 
 def frame_of_records(
     records: Sequence[Any], *, place: str = "", lines: Sequence[int] | None = None
-) -> Frame:
+) -> RowSource:
     """Records as columns; what one record lacks is missing there."""
     numbers = range(1, len(records) + 1) if lines is None else lines
     odd = [
@@ -356,10 +312,10 @@ def frame_of_records(
         raise refusal(place, odd)
     names = dict.fromkeys(name for record in records for name in record)
     cells = [[record.get(name) for record in records] for name in names]
-    return Frame([str(name) for name in names], cells, numbers, place)
+    return _in_memory([str(name) for name in names], cells, numbers, place)
 
 
-def open_workbook(path: Path, form: FileForm) -> Frame:
+def open_workbook(path: Path, form: FileForm) -> RowSource:
     """One sheet of an XLSX file; empty rows are passed over, but counted."""
     try:
         page = read_page(path, form.sheet, largest=LARGEST_BOOK, most_cells=MOST_BOOK_CELLS)
@@ -372,10 +328,10 @@ def open_workbook(path: Path, form: FileForm) -> Frame:
     (_, header), *rows = filled
     titles = [cell if isinstance(cell, str) else "" for cell in header]
     cells = [[row[i] for _, row in rows] for i in range(len(titles))]
-    return Frame(titles, cells, [i for i, _ in rows], place, form.decimal or ".")
+    return _in_memory(titles, cells, [i for i, _ in rows], place, form.decimal or ".")
 
 
-def open_json(path: Path, form: FileForm) -> Frame:
+def open_json(path: Path, form: FileForm) -> RowSource:
     """A list of records, an object of columns, or one record a line (.jsonl)."""
     place = f"'{path}'"
     try:
@@ -396,7 +352,7 @@ def open_json(path: Path, form: FileForm) -> Frame:
     return frame_of_records(data if isinstance(data, list) else [data], place=place)
 
 
-def _columns(columns: Mapping[str, Any], place: str = "") -> Frame:
+def _columns(columns: Mapping[str, Any], place: str = "") -> RowSource:
     ready = {}
     for name, cells in columns.items():
         column: Any = cells if isinstance(cells, list | tuple) else np.asarray(cells)
@@ -408,10 +364,10 @@ def _columns(columns: Mapping[str, Any], place: str = "") -> Frame:
         lines = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
         raise FedloreError(f"{place or 'rows'}: the columns differ in length: {lines}")
     n = next(iter(lengths.values()), 0)
-    return Frame(list(ready), list(ready.values()), range(2, n + 2), place)
+    return _in_memory(list(ready), list(ready.values()), range(2, n + 2), place)
 
 
-def _nameless(rows: np.ndarray, schema: Schema) -> Frame:
+def _nameless(rows: np.ndarray, schema: Schema) -> RowSource:
     d = len(schema.features)
     if rows.ndim != 2 or rows.shape[1] != d:
         raise FedloreError(f"rows must have {d} columns, got shape {tuple(rows.shape)}")
@@ -420,7 +376,7 @@ def _nameless(rows: np.ndarray, schema: Schema) -> Frame:
         # an array of numbers holds the positions of levels, as every tensor does
         coded = feature.levels and column.dtype.kind in "fiu"
         cells.append(_named_levels(column, feature.levels) if coded else column)
-    return Frame(schema.names, cells, range(2, len(rows) + 2))
+    return _in_memory(schema.names, cells, range(2, len(rows) + 2))
 
 
 def _named_levels(column: np.ndarray, levels: Sequence[str]) -> list[Any]:

@@ -33,7 +33,6 @@ from .cells import (
 )
 from .files import (
     FileForm,
-    Frame,
     OnProgress,
     RowBatch,
     RowSource,
@@ -278,34 +277,42 @@ def as_examples(
 
 def read_column(path: str | Path, name: str, *, form: FileForm | None = None) -> list[str]:
     """One column as text, such as the one that says which plant a row comes from."""
-    source = open_file(Path(path), form=form, fast=False)
-    problems = Problems(source.place)
-    found: list[str] = []
-    place = column_of(source, name)
-    for batch in source.batches([place], [place], lambda share: None):
-        problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        texts = text_cells(batch.columns[0])
-        problems.add({i: FILL for i, t in enumerate(texts) if not t}, batch.lines, name)
-        found += texts
-    problems.check()
-    return found
+
+    def read(cells: Any, decimal: str) -> tuple[list[str], Wrong]:
+        texts = text_cells(cells)
+        return texts, {i: FILL for i, text in enumerate(texts) if not text}
+
+    return [text for part in _one_column(path, name, form, read) for text in part]
 
 
 def read_number_column(path: str | Path, name: str, *, form: FileForm | None = None) -> Tensor:
     """One column of numbers without blanks, (n,) float64, such as what a regression predicts."""
-    source = open_file(Path(path), form=form, fast=False)
-    problems = Problems(source.place)
-    found = []
-    place = column_of(source, name)
-    for batch in source.batches([place], [], lambda share: None):
-        problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        values, wrong = number_cells(batch.columns[0], source.decimal)
+
+    def read(cells: Any, decimal: str) -> tuple[Floats, Wrong]:
+        values, wrong = number_cells(cells, decimal)
         for i in np.flatnonzero(~np.isfinite(values)).tolist():
             wrong.setdefault(i, FILL if np.isnan(values[i]) else f": {values[i]} is not finite")
+        return values, wrong
+
+    return torch.from_numpy(np.concatenate([np.empty(0), *_one_column(path, name, form, read)]))
+
+
+def _one_column(
+    path: str | Path,
+    name: str,
+    form: FileForm | None,
+    read: Callable[[Any, str], tuple[_T, Wrong]],
+) -> list[_T]:
+    """A column of a file, batch by batch; all that is wrong with it is raised as one error."""
+    source = open_file(Path(path), form=form, fast=False)
+    problems, found, place = Problems(source.place), [], column_of(source, name)
+    for batch in source.batches([place], [place], lambda share: None):
+        problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
+        part, wrong = read(batch.columns[0], source.decimal)
         problems.add(wrong, batch.lines, name)
-        found.append(values)
+        found.append(part)
     problems.check()
-    return torch.from_numpy(np.concatenate(found) if found else np.empty(0))
+    return found
 
 
 def column_of(source: RowSource, name: str) -> int:
@@ -402,17 +409,19 @@ def number_rows(data: Any, schema: Schema | None) -> Any:
     return _numbers(frame_of(data, schema), schema)
 
 
-def _numbers(frame: Frame, schema: Schema) -> Floats:
-    places = find_columns(frame.titles, schema)
-    problems = Problems("")
-    columns = []
-    for order, (feature, place) in enumerate(zip(schema.features, places, strict=True)):
-        values, wrong = feature_cells(frame.cells[place], feature, frame.decimal)
-        wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
-        problems.add(wrong, frame.lines, feature.column or feature.name, order)
-        columns.append(values)
+def _numbers(source: RowSource, schema: Schema) -> Floats:
+    places, problems = find_columns(source.titles, schema), Problems("")
+    parts = [np.empty((0, len(places)))]
+    for batch in source.batches(places, [], lambda share: None):
+        columns = []
+        for order, (feature, cells) in enumerate(zip(schema.features, batch.columns, strict=True)):
+            values, wrong = feature_cells(cells, feature, source.decimal)
+            wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
+            problems.add(wrong, batch.lines, feature.column or feature.name, order)
+            columns.append(values)
+        parts.append(np.column_stack(columns))
     problems.check()
-    return np.column_stack(columns)
+    return np.concatenate(parts)
 
 
 def order_labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:

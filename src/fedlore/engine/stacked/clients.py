@@ -15,7 +15,7 @@ from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...models.client import Client
-from ..client import lesson_of, ready, see_rows
+from ..client import check_rows, lesson_of, ready, see_rows
 from ..loop import Recipe
 from .lipschitz import spread_rows
 from .nets import Layers, layers_of
@@ -161,11 +161,8 @@ def _join_group(
         lesson = ready(clients[0], model, scaler).lesson
         return members, lesson, [len(lesson)]
     classes = ready(clients[0], model, scaler).lesson.target.shape[1]
-    whole = join_examples([c.data for c in clients])
-    whole.check(classes)
-    for part in (whole.prior, whole.allowed, whole.target):
-        if part is not None and part.shape[1] != classes:
-            raise FedloreError(f"knowledge of {part.shape[1]} classes, a model of {classes}")
+    whole = Examples.join([c.data for c in clients])
+    check_rows(whole, classes)
     for c in clients:
         if c.test is not None:
             c.test.check(classes)
@@ -173,18 +170,6 @@ def _join_group(
         clients[0], see_rows(clients[0].injected, whole, scaler, model), classes, model
     )
     return members, lesson, [len(c.data) for c in clients]
-
-
-def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Examples with the same parts, one after another."""
-
-    def cat(name: str) -> Tensor | None:
-        tensors = [getattr(p, name) for p in parts]
-        return None if tensors[0] is None else torch.cat(tensors)
-
-    x = cat("x")
-    assert x is not None
-    return Examples(x, *(cat(n) for n in ("y", "prior", "allowed", "target", "signs")))
 
 
 @runtime_checkable
@@ -199,58 +184,40 @@ class Population(Protocol):
         ...
 
 
-class ClientSource(Protocol):
-    """The clients of an engine, by position."""
+class ClientSource:
+    """The clients of an engine, by position: their rows stay in memory, side by side.
 
-    @property
-    def ids(self) -> Sequence[str]: ...
+    Those of a population are made for a stack and forgotten after it.
+    """
 
-    def clients(self, members: Sequence[int]) -> list[Client]: ...
+    def __init__(
+        self, clients: Sequence[Client] | Population, recipe: Recipe, device: torch.device
+    ) -> None:
+        self._recipe, self._device = recipe, device
+        self.lazy = isinstance(clients, Population)
+        self._whole: StackedRows | None = None
+        self._rank: Callable[[int], object]
+        if isinstance(clients, Population):
+            self.ids, self._client = list(clients.ids), clients.client
+            self._rank = self.ids.__getitem__
+        else:
+            self.ids, self._client = [c.id for c in clients], {c.id: c for c in clients}.__getitem__
+            self._whole = stack_rows(clients, recipe.model, recipe.scaler, device)
+            counts = self._whole.counts
+            ranked = sorted(range(len(clients)), key=lambda i: (-counts[i], self.ids[i]))
+            self._rank = {i: r for r, i in enumerate(ranked)}.__getitem__
+
+    def clients(self, members: Sequence[int]) -> list[Client]:
+        return [self._client(self.ids[i]) for i in members]
 
     def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
         """A table that holds the rows of these clients, and where they are in it."""
-        ...
-
-    def order(self, members: Sequence[int]) -> list[int]:
-        """The same clients, similar sizes together, in an order that depends on nothing else."""
-        ...
-
-
-class ResidentClients:
-    """Clients whose rows stay in memory, side by side."""
-
-    def __init__(self, clients: Sequence[Client], recipe: Recipe, device: torch.device) -> None:
-        self._clients = list(clients)
-        self.ids = [c.id for c in clients]
-        self._whole = stack_rows(clients, recipe.model, recipe.scaler, device)
-        counts = self._whole.counts
-        ranked = sorted(range(len(clients)), key=lambda i: (-counts[i], self.ids[i]))
-        self._rank = {i: r for r, i in enumerate(ranked)}
-
-    def clients(self, members: Sequence[int]) -> list[Client]:
-        return [self._clients[i] for i in members]
-
-    def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
-        return self._whole, list(members)
-
-    def order(self, members: Sequence[int]) -> list[int]:
-        return sorted(members, key=self._rank.__getitem__)
-
-
-class LazyClients:
-    """Clients of a population: made for a stack, forgotten after it."""
-
-    def __init__(self, population: Population, recipe: Recipe, device: torch.device) -> None:
-        self._population, self._recipe, self._device = population, recipe, device
-        self.ids = list(population.ids)
-
-    def clients(self, members: Sequence[int]) -> list[Client]:
-        return [self._population.client(self.ids[i]) for i in members]
-
-    def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
+        if self._whole is not None:
+            return self._whole, list(members)
         recipe = self._recipe
         made = stack_rows(self.clients(members), recipe.model, recipe.scaler, self._device)
         return made, list(range(len(members)))
 
     def order(self, members: Sequence[int]) -> list[int]:
-        return sorted(members, key=self.ids.__getitem__)
+        """The same clients, similar sizes together, in an order that depends on nothing else."""
+        return sorted(members, key=self._rank)  # type: ignore[arg-type]

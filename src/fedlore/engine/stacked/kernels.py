@@ -1,4 +1,4 @@
-"""The kernels of fused, where Triton is there; imported by it alone, on a card."""
+"""The kernels of `layers.fused_for`, where Triton is there; imported by it alone, on a card."""
 
 # mypy: ignore-errors
 # kernels are written in Python and are none

@@ -7,7 +7,8 @@ bound by memory.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -106,6 +107,10 @@ class LayerPlace:
     clients: int  # a
     rows: int  # b
 
+    def pair(self, name: str, axis: int) -> tuple[Tensor, Tensor]:
+        """A parameter and its gradient, with one more axis."""
+        return self.params[name].unsqueeze(axis), self.grads[name].unsqueeze(axis)
+
 
 class Bound(Protocol):
     """A layer bound to its parameters and buffers."""
@@ -117,41 +122,31 @@ class Bound(Protocol):
         ...
 
 
-class Layer(Protocol):
-    """A layer of the model, not yet bound."""
-
-    def bind(self, place: LayerPlace, number: int) -> Bound: ...
-
-
 @dataclass(frozen=True)
-class Dense:
-    """A linear layer; the last one gives its output class by class, (a, k, b).
+class Layer:
+    """A layer of the model, not yet bound: its class, its parameters, and how it is set."""
 
-    The softmax over few classes is ten times faster down the columns than along the rows.
-    """
-
-    weight: str
-    bias: str | None
-    relu: bool
-    last: bool
+    kind: Callable[..., Bound]
+    names: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def bind(self, place: LayerPlace, number: int) -> Bound:
-        return _Last(self, place, number) if self.last else _Dense(self, place, number)
+        return self.kind(place, number, **self.settings)
 
 
-class _Dense:
-    """(a, b, i) -> (a, b, o)."""
+class Dense:
+    """A linear layer, (a, b, i) -> (a, b, o)."""
 
-    def __init__(self, layer: Dense, place: LayerPlace, number: int) -> None:
-        self._weight = place.params[layer.weight]  # (a, o, i)
+    def __init__(
+        self, place: LayerPlace, number: int, *, weight: str, bias: str | None, relu: bool
+    ) -> None:
+        self._weight, self._grad = place.params[weight], place.grads[weight]  # (a, o, i)
         self._turned = self._weight.mT
-        self._grad = place.grads[layer.weight]
         self._bias = self._bias_grad = None
-        if layer.bias is not None:
-            self._bias = place.params[layer.bias].unsqueeze(1)
-            self._bias_grad = place.grads[layer.bias].unsqueeze(1)
+        if bias is not None:
+            self._bias, self._bias_grad = place.pair(bias, 1)
         a, b, (o, i) = place.clients, place.rows, self._weight.shape[1:]
-        self._relu, self._fused = layer.relu, place.fused
+        self._relu, self._fused = relu, place.fused
         self._out = place.scratch.take(f"out {number}", a, b, o)
         self._back = place.scratch.take(f"back {number}", a, b, i)
         self._ones = self._weight.new_ones(a, 1, b)
@@ -175,16 +170,17 @@ class _Dense:
         return torch.bmm(delta, self._weight, out=self._back) if wanted else delta
 
 
-class _Last:
-    """(a, b, i) -> (a, k, b)."""
+class Last:
+    """The last linear layer, which gives its output class by class, (a, b, i) -> (a, k, b).
 
-    def __init__(self, layer: Dense, place: LayerPlace, number: int) -> None:
-        self._weight = place.params[layer.weight]  # (a, k, i)
-        self._grad = place.grads[layer.weight]
+    The softmax over few classes is ten times faster down the columns than along the rows.
+    """
+
+    def __init__(self, place: LayerPlace, number: int, *, weight: str, bias: str | None) -> None:
+        self._weight, self._grad = place.params[weight], place.grads[weight]  # (a, k, i)
         self._bias = self._bias_grad = None
-        if layer.bias is not None:
-            self._bias = place.params[layer.bias].unsqueeze(2)
-            self._bias_grad = place.grads[layer.bias].unsqueeze(2)
+        if bias is not None:
+            self._bias, self._bias_grad = place.pair(bias, 2)
         a, b, (k, i) = place.clients, place.rows, self._weight.shape[1:]
         self._out = place.scratch.take(f"out {number}", a, k, b)
         self._back = place.scratch.take(f"back {number}", a, b, i)
@@ -202,15 +198,11 @@ class _Last:
         return torch.bmm(delta.mT, self._weight, out=self._back) if wanted else delta
 
 
-@dataclass(frozen=True)
 class Flat:
     """Feature maps (a, c, h, w, b) as rows (a, b, c·h·w): a matrix seen the other way round."""
 
-    def bind(self, place: LayerPlace, number: int) -> Bound:
-        return _Flat()
+    def __init__(self, place: LayerPlace, number: int) -> None: ...
 
-
-class _Flat:
     def forward(self, h: Tensor) -> Tensor:
         self._shape = h.shape
         return h.view(h.shape[0], -1, h.shape[-1]).mT
@@ -219,21 +211,16 @@ class _Flat:
         return delta.mT.reshape(self._shape)
 
 
-@dataclass(frozen=True)
 class Hear:
     """Rows (a, b, h) with what the expert says appended, (a, b, h + 2k)."""
 
-    def bind(self, place: LayerPlace, number: int) -> "_Hear":
-        return _Hear(place, number)
-
-
-class _Hear:
-    heard: Tensor  # (a, b, 2k), set before each forward
+    heard: Tensor | None = None  # (a, b, 2k), set before each forward
 
     def __init__(self, place: LayerPlace, number: int) -> None:
         self._place, self._number = place, number
 
     def forward(self, h: Tensor) -> Tensor:
+        assert self.heard is not None
         a, b, self._width = h.shape
         wide = self._place.scratch.take(
             f"out {self._number}", a, b, self._width + self.heard.shape[2]
@@ -248,38 +235,24 @@ class _Hear:
         return narrow.copy_(delta[:, :, : self._width])
 
 
-_Pairs = list[tuple[Tensor, Tensor]]
-
-
-@dataclass(frozen=True)
 class ConvPool:
     """Conv2d of stride 1, ReLU and MaxPool2d(2), on maps (a, c, height, width, b).
 
     The four outputs under each maximum are computed as four kernels, shifted by a pixel, over the
     same patch: one product of a (4·o, c·(s+1)²) and a (c·(s+1)², pixels) matrix, where the usual
     unfolding makes a matrix three times as large and leaves the maximum a slow, strided pass of its
-    own. Rows come last, so that whatever moves pixels about moves whole batches.
+    own. Rows come last, so that whatever moves pixels about moves whole batches. Views are
+    made at the first batch and kept: making them costs as much as using them.
     """
 
-    weight: str
-    bias: str | None
-    padding: int
-
-    def bind(self, place: LayerPlace, number: int) -> Bound:
-        return _ConvPool(self, place, number)
-
-
-class _ConvPool:
-    """Views are made at the first batch and kept: making them costs as much as using them."""
-
-    def __init__(self, layer: ConvPool, place: LayerPlace, number: int) -> None:
-        self._weight = place.params[layer.weight]  # (a, o, c, s, s)
-        self._grad = place.grads[layer.weight]
+    def __init__(
+        self, place: LayerPlace, number: int, *, weight: str, bias: str | None, padding: int
+    ) -> None:
+        self._weight, self._grad = place.params[weight], place.grads[weight]  # (a, o, c, s, s)
         self._bias = self._bias_grad = None
-        if layer.bias is not None:
-            self._bias = place.params[layer.bias].unsqueeze(2)
-            self._bias_grad = place.grads[layer.bias]
-        self._scratch, self._number, self._pad = place.scratch, number, layer.padding
+        if bias is not None:
+            self._bias, self._bias_grad = place.params[bias].unsqueeze(2), place.grads[bias]
+        self._scratch, self._number, self._pad = place.scratch, number, padding
         self._laid_out: torch.Size | None = None
 
     def _lay_out(self, seen: torch.Size) -> None:
@@ -372,7 +345,7 @@ class _ConvPool:
     def _take(self, name: str, *shape: int) -> Tensor:
         return self._scratch.take(f"{name} {self._number}", *shape)
 
-    def _pairs(self, maps: Tensor) -> _Pairs:
+    def _pairs(self, maps: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Pairs of views: the pixels of a plane, and the same pixels of the maps."""
         pairs = []
         for p in (0, 1):

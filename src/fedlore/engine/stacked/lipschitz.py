@@ -1,48 +1,16 @@
 """A network that keeps shapes, of many clients at once: each clamps its linear part by its rows."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ...core.lipschitz import SHARP, SLACK, Lipschitz, Shaping
-from ...core.ordinal import Ordinal
+from ...core.lipschitz import SHARP, SLACK, Shaping
 from .layers import LayerPlace, _gate
-from .ordinal import HeadShape, steps_for
+from .ordinal import steps_for
 
-
-@dataclass(frozen=True)
-class LipschitzLayers:
-    """All of a `Lipschitz`, (a, b, features + told) -> (a, k, b)."""
-
-    weights: tuple[str, ...]  # of the trunk
-    biases: tuple[str, ...]
-    line: str
-    shift: str
-    width: str
-    classes: int
-    options: Shaping
-
-    @staticmethod
-    def of(model: Lipschitz) -> "LipschitzLayers":
-        count = range(len(model.trunk))
-        return LipschitzLayers(
-            tuple(f"trunk.{i}.weight" for i in count),
-            tuple(f"trunk.{i}.bias" for i in count),
-            "line.weight",
-            "own.shift",
-            "own.width",
-            model.classes,
-            model.options,
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.weights, *self.biases, self.line, self.shift, self.width)
-
-    def bind(self, place: LayerPlace, number: int) -> "_LipschitzLayers":
-        return _LipschitzLayers(self, place, number)
+LINE = "line.weight"
 
 
 def spread_rows(x: Tensor, about: Shaping) -> Tensor:
@@ -58,23 +26,32 @@ def spread_rows(x: Tensor, about: Shaping) -> Tensor:
     return torch.cat([inputs, inputs * (signs > 0), inputs * (signs < 0), start], -1)
 
 
-class _LipschitzLayers:
-    """A step of few clients costs as much as it has calls: views are made once where they can."""
+class LipschitzLayers:
+    """All of a `Lipschitz`, (a, b, features + told) -> (a, k, b).
 
-    def __init__(self, layer: LipschitzLayers, place: LayerPlace, number: int) -> None:
-        about = layer.options
-        head = Ordinal("none", True, about.width, False, about.bell)
-        shape = HeadShape(place, number, head, layer.classes, layer.shift, layer.width)
-        self._steps = steps_for(shape)
-        self._about = about
-        self._clamp = _Clamp(place, layer.line, about)
+    A step of few clients costs as much as it has calls: views are made once where they can.
+    """
+
+    def __init__(
+        self,
+        place: LayerPlace,
+        number: int,
+        *,
+        trunk: Sequence[tuple[str, str]],  # weight and bias of each layer
+        classes: int,
+        options: Shaping,
+    ) -> None:
+        about = self._about = options
+        self._steps = steps_for(place, number, classes, classes / 4.0, about.width)
+        self._clamp = _Clamp(place, LINE, about)
         if about.hears:
-            self._seen = shape.take("seen", place.clients, place.rows, about.wide)
+            take = place.scratch.take
+            self._seen = take(f"seen {number}", place.clients, place.rows, about.wide)
             self._ears = self._seen[:, :, about.features :]
         self._trunk: list[_Tame] = []
-        for i, names in enumerate(zip(layer.weights, layer.biases, strict=True)):
+        for i, names in enumerate(trunk):
             before = self._trunk[-1].out if self._trunk else None
-            last = i == len(layer.weights) - 1
+            last = i == len(trunk) - 1
             self._trunk.append(_Tame(place, *names, f"{number} {i}", before, last=last))
         self._scale = about.slope * (1.0 - SLACK)
 

@@ -1,4 +1,4 @@
-"""What many clients remember, as rows of one table: two versions of each, as in memory.py."""
+"""What many clients remember, as rows of one table: two versions of each, see `Memory`."""
 
 import os
 import tempfile
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core import tree
 from ...core.tree import Payload
 from ...errors import FedloreError
 from ..client import Memory
@@ -157,15 +158,13 @@ class MemoryBank(MutableMapping[str, Memory]):
             held = (FINISHED if "finished" in payload else STARTED) if payload else EMPTY
             self._held[version, at] = held
             if payload:
-                stacked = {k: {n: t[None] for n, t in b.items()} for k, b in payload.items()}
-                self.write([2 * at + 1 - version], stacked)
+                self.write([2 * at + 1 - version], tree.each(payload, lambda t: t[None]))
 
     def __delitem__(self, name: str) -> None:
         self[name] = Memory()
 
     def _one(self, row: int, held: int) -> Payload:
-        memory = self.read([row], held)
-        return {key: {n: t[0] for n, t in bundle.items()} for key, bundle in memory.items()}
+        return tree.each(self.read([row], held), lambda t: t[0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)

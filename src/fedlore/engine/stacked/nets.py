@@ -1,6 +1,6 @@
 """Which server models have hand-written layers, read off the modules they are made of."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
-from .layers import ConvPool, Dense, Flat, Hear, Layer
-from .lipschitz import LipschitzLayers
-from .ordinal import OrdinalHead
+from .layers import Bound, ConvPool, Dense, Flat, Hear, Last, Layer
+from .lipschitz import LINE, LipschitzLayers
+from .ordinal import SHIFT, WIDTH, OrdinalHead
 
 
 @dataclass(frozen=True)
@@ -28,31 +28,18 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
         if type(model) is Ordered:
             found, images, heard = *_ordinal_layers(model, x), False
         elif type(model) is Lipschitz:
-            _check_hooks(model)
-            found, images, heard = [LipschitzLayers.of(model)], False, False
+            found, images, heard = [_lipschitz(model)], False, False
         else:
             parts, heard = _parts(model)
             found, images, _ = _layers(parts, x)
             _check_end(found)
     except _Unknown as error:
         return str(error)
-    used = [name for layer in found for name in _names(layer)]
+    used = [name for layer in found for name in layer.names]
     if sorted(used) != sorted(name for name, _ in model.named_parameters()):
         return "its layers share parameters or have others of their own"
-    joined = heard and isinstance(found[0], Hear)
+    joined = heard and found[0].kind is Hear
     return Layers(tuple(found[1:] if joined else found), images, joined)
-
-
-def _names(layer: object) -> Iterator[str]:
-    """The parameters of a layer, and of those inside it."""
-    if isinstance(layer, LipschitzLayers):
-        yield from layer.names
-    elif isinstance(layer, OrdinalHead):
-        for inner in layer.dense:
-            yield from _names(inner)
-        yield from (n for n in (layer.line, layer.shift, layer.width) if n is not None)
-    else:
-        yield from (n for n in vars(layer).values() if isinstance(n, str))
 
 
 class _Unknown(Exception):
@@ -84,19 +71,23 @@ def _ordinal_layers(model: Ordered, x: Tensor) -> tuple[list[Layer], bool]:
         if getattr(model.line, "bias", None) is not None:
             raise _Unknown("its linear part has a bias of its own")
         line = "line.weight"
-    head = OrdinalHead(
-        tuple(d for d in dense if isinstance(d, Dense)),
-        line,
-        "own.shift",
-        "own.width",
-        model.classes,
-        model.options,
-    )
-    return [*trunk, head], images
+    used = [name for d in dense for name in d.names] + ([] if line is None else [line])
+    about: dict[str, object] = {"dense": tuple(dense), "line": line, "classes": model.classes}
+    settings = about | {"options": model.options}
+    return [*trunk, Layer(OrdinalHead, (*used, SHIFT, WIDTH), settings)], images
+
+
+def _lipschitz(model: Lipschitz) -> Layer:
+    """All of a network that keeps shapes, as one layer."""
+    _check_hooks(model)
+    trunk = [(f"trunk.{i}.weight", f"trunk.{i}.bias") for i in range(len(model.trunk))]
+    names = (*(name for pair in trunk for name in pair), LINE, SHIFT, WIDTH)
+    about = {"trunk": trunk, "classes": model.classes, "options": model.options}
+    return Layer(LipschitzLayers, names, about)
 
 
 def _check_end(found: list[Layer]) -> None:
-    if not found or not isinstance(found[-1], Dense) or not found[-1].last:
+    if not found or found[-1].kind is not Last:
         raise _Unknown("it does not end in a linear layer")
 
 
@@ -131,16 +122,16 @@ def _layers(
         if module is None:
             if not flat:
                 raise _Unknown("its trunk does not end in rows")
-            found.append(Hear())
+            found.append(Layer(Hear))
         elif type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
             if images and not flat:
-                found.append(Flat())
+                found.append(Layer(Flat))
             flat = True
         elif type(module).__name__ == "_AsImage":
             continue
         elif type(module) is nn.Linear and flat:
             relu = following[:1] == [nn.ReLU]
-            found.append(_dense(name, module, relu, last=head and not todo))
+            found.append(_linear(name, module, relu, last=head and not todo))
             del todo[: int(relu)]
         elif type(module) is nn.Conv2d and not flat and set(following) == {nn.ReLU, nn.MaxPool2d}:
             pool = next(m for _, m in todo[:2] if isinstance(m, nn.MaxPool2d))
@@ -152,11 +143,11 @@ def _layers(
     return found, images, flat
 
 
-def _dense(name: str, module: nn.Linear, relu: bool, last: bool) -> Dense:
-    return Dense(f"{name}.weight", _bias(name, module), relu, last)
+def _linear(name: str, module: nn.Linear, relu: bool, last: bool) -> Layer:
+    return _with_bias(Last, name, module) if last else _with_bias(Dense, name, module, relu=relu)
 
 
-def _conv_pool(name: str, conv: nn.Conv2d, pool: nn.MaxPool2d) -> ConvPool:
+def _conv_pool(name: str, conv: nn.Conv2d, pool: nn.MaxPool2d) -> Layer:
     square = conv.kernel_size[0] == conv.kernel_size[1] and conv.padding[0] == conv.padding[-1]
     plain = conv.stride == (1, 1) and conv.dilation == (1, 1) and conv.groups == 1
     if not square or not plain or isinstance(conv.padding, str) or conv.padding_mode != "zeros":
@@ -164,8 +155,13 @@ def _conv_pool(name: str, conv: nn.Conv2d, pool: nn.MaxPool2d) -> ConvPool:
     halves = {pool.kernel_size, pool.stride} <= {2, (2, 2)} and pool.padding in (0, (0, 0))
     if not halves or pool.dilation not in (1, (1, 1)) or pool.ceil_mode or pool.return_indices:
         raise _Unknown("its maximum is not over 2×2 pixels")
-    return ConvPool(f"{name}.weight", _bias(name, conv), int(conv.padding[0]))
+    return _with_bias(ConvPool, name, conv, padding=int(conv.padding[0]))
 
 
-def _bias(name: str, module: nn.Linear | nn.Conv2d) -> str | None:
-    return None if module.bias is None else f"{name}.bias"
+def _with_bias(
+    kind: Callable[..., Bound], name: str, module: nn.Linear | nn.Conv2d, **settings: object
+) -> Layer:
+    """A layer with its weight, and its bias where it has one."""
+    weight, bias = f"{name}.weight", None if module.bias is None else f"{name}.bias"
+    names = (weight,) if bias is None else (weight, bias)
+    return Layer(kind, names, {"weight": weight, "bias": bias, **settings})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,8 @@ from torch.func import functional_call, vjp, vmap
 
 from ...core.inject import slope
 from ...core.tree import Params
-from .layers import LayerPlace, Scratch, _Hear, fused_for
+from .layers import LayerPlace, Scratch, fused_for
 from .nets import Layers, layers_of
-from .ordinal import _OrdinalHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Program(Protocol):
         ...
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
-        """Make the params's direction keep·direction + gradient."""
+        """Make the direction of the stack keep·direction + gradient."""
         ...
 
 
@@ -156,7 +155,7 @@ class ByHand:
         self._layers = [layer.bind(place, i) for i, layer in enumerate(net.layers)]
         self._joined, self._images = net.joined, net.images
         self._scratch = place.scratch
-        self._ears = [layer for layer in self._layers if isinstance(layer, _Hear | _OrdinalHead)]
+        self._ears: list[Any] = [layer for layer in self._layers if hasattr(layer, "heard")]
 
     def logits(self, x: Tensor, heard: Tensor | None) -> Tensor:
         a, b = x.shape[:2]

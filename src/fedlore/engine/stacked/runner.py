@@ -1,7 +1,8 @@
 """Training a stack of clients: the work of one round in lockstep, and what several stacks give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -188,7 +189,7 @@ class StackWork:
 
 @dataclass
 class _Walk:
-    """A descent on its way: who still takes part, and the flat vectors beside the params's."""
+    """A descent on its way: who still takes part, and the flat vectors beside the parameters'."""
 
     clients: int
     speed: Tensor
@@ -207,16 +208,6 @@ Stack = tuple[list[int], list[int], int]  # clients, their settled memories, wha
 
 
 @dataclass(frozen=True, eq=False)
-class ClientUpload:
-    """What one client answers."""
-
-    member: int
-    upload: Payload
-    rows: int
-    steps: int
-
-
-@dataclass(frozen=True, eq=False)
 class StackSum:
     """What several stacks come to: the sum of the uploads that can be used, with weights."""
 
@@ -232,7 +223,7 @@ class StackSum:
 
 @dataclass(frozen=True, eq=False)
 class StackRunner:
-    """All that training a stack needs; the params is scratch space."""
+    """All that training a stack needs; its parameters are scratch space."""
 
     recipe: Recipe
     source: ClientSource
@@ -259,15 +250,15 @@ class StackRunner:
             members += [asked[j] for j in good]
         return StackSum(members, total, weight, rows, steps)
 
-    def singles(self, task: Task, stacks: Sequence[Stack]) -> list[ClientUpload]:
-        """The stacks one after another, each client's answer by itself."""
-        found = []
+    def singles(
+        self, task: Task, stacks: Sequence[Stack]
+    ) -> Iterator[tuple[int, Payload, int, int]]:
+        """The stacks one after another: of each client its number, upload, rows and steps."""
         for stack in stacks:
             asked, counts, upload, steps = self.train(task, stack)
             for j, i in enumerate(asked):
-                own = {k: {n: t[j] for n, t in b.items()} for k, b in upload.items()}
-                found.append(ClientUpload(i, own, counts[j], steps))
-        return found
+                own = tree.each(upload, itemgetter(j))
+                yield i, own, counts[j], steps
 
     def train(self, task: Task, stack: Stack) -> tuple[list[int], list[int], Payload, int]:
         """One task at one stack: clients, their rows, uploads with a client axis, steps."""
@@ -308,10 +299,7 @@ class StackRunner:
 
 def spread_stacks(payload: Payload, clients: int) -> Payload:
     """The same for every client of a stack, without a copy."""
-    return {
-        key: {name: t.expand(clients, *t.shape) for name, t in bundle.items()}
-        for key, bundle in payload.items()
-    }
+    return tree.each(payload, lambda t: t.expand(clients, *t.shape))
 
 
 def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
@@ -320,8 +308,7 @@ def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
     if not tensors or bool(torch.stack([t.sum() for t in tensors]).isfinite().all()):
         return list(range(clients)), upload  # a NaN or an infinity would show in the sum
     good = torch.stack([t.flatten(1).isfinite().all(1) for t in tensors]).all(0)
-    kept = {k: {n: t[good] for n, t in bundle.items()} for k, bundle in upload.items()}
-    return good.nonzero()[:, 0].tolist(), kept
+    return good.nonzero()[:, 0].tolist(), tree.each(upload, lambda t: t[good])
 
 
 def _sum(upload: Payload, weights: list[float] | None) -> Payload:
@@ -332,4 +319,4 @@ def _sum(upload: Payload, weights: list[float] | None) -> Payload:
             return t.sum(0)
         return (t.new_tensor(weights) @ t.flatten(1)).view(t.shape[1:])
 
-    return {key: {n: summed(t) for n, t in b.items()} for key, b in upload.items()}
+    return tree.each(upload, summed)

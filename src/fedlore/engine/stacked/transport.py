@@ -1,17 +1,16 @@
 """The fast engine: many clients in lockstep, one set of tensor operations for a whole stack."""
 
-from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 
 import torch
 from torch import nn
 
 from ...core.wire import Reply, Task
-from ...errors import ConfigError, FedloreError
+from ...errors import ConfigError
 from ...models.client import Client
 from ..client import Memory
-from ..loop import Recipe, gram_of, own_params
-from .clients import ClientSource, LazyClients, Population, ResidentClients, StackedRows
+from ..loop import ROW_SUMS, Recipe, check_distinct, own_params, sum_up
+from .clients import ClientSource, Population, StackedRows
 from .memory import FINISHED, STARTED, InMemory, MemoryBank, OnDisk, Shape
 from .params import Graphs, StackedParams
 from .runner import Stack, StackRunner, spread_stacks
@@ -45,11 +44,12 @@ class Stacked:
         folder: str | None = None,
     ) -> None:
         where = next(recipe.model.parameters()).device
-        self._source: ClientSource
-        if isinstance(clients, Population):
-            self._source, lazy = LazyClients(clients, recipe, where), True
-        else:
-            self._source, lazy = ResidentClients(_distinct(clients), recipe, where), False
+        if not isinstance(clients, Population):
+            check_distinct(clients)
+            if not clients:
+                raise ConfigError("a federation needs at least one client, got none")
+        self._source = ClientSource(clients, recipe, where)
+        lazy = self._source.lazy
         self._recipe = recipe
         self._at = {name: i for i, name in enumerate(self._source.ids)}
         initial = {name: p.detach() for name, p in recipe.model.named_parameters()}
@@ -87,12 +87,9 @@ class Stacked:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         members = [self._at[name] for name in to]
-        if task.kind == "moments":
+        if task.kind in ROW_SUMS:
             for client in (self._source.clients([i])[0] for i in members):
-                yield Reply(client.id, task.round, {"moments": client.sums()})
-        elif task.kind == "gram":
-            for client in (self._source.clients([i])[0] for i in members):
-                upload = {"gram": gram_of(client, self._recipe, self._classes)}
+                upload = sum_up(client, self._recipe, task.kind, self._classes)
                 yield Reply(client.id, task.round, upload)
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)
@@ -124,9 +121,9 @@ class Stacked:
         stacks = _stacks(members, settled, held, self._size, processes)
         replies = []
         if not task.sums:
-            for one in runner.singles(task, stacks):
-                metrics = runner.metrics(one.steps)
-                replies.append(Reply(ids[one.member], task.round, one.upload, one.rows, metrics))
+            for member, upload, rows, steps in runner.singles(task, stacks):
+                metrics = runner.metrics(steps)
+                replies.append(Reply(ids[member], task.round, upload, rows, metrics))
         else:
             tickets = tickets_of(stacks)
             pool = self._workers(task) if processes > 1 and len(tickets) > 1 else None
@@ -222,15 +219,6 @@ def stack_size(model: nn.Module, sample: StackedRows, each: int, rows: int) -> i
     free, _ = torch.cuda.mem_get_info(where)
     # parameters, velocity, start, end, upload and their like; buffers of the layers
     return max(1, int(0.5 * free) // (5 * each + 2 * params.scratch.bytes))
-
-
-def _distinct(clients: Sequence[Client]) -> Sequence[Client]:
-    twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
-    if twice:
-        raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
-    if not clients:
-        raise ConfigError("a federation needs at least one client, got none")
-    return clients
 
 
 def _stacks(

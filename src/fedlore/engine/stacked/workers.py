@@ -9,7 +9,6 @@ import json
 import math
 import mmap
 import os
-import select
 import signal
 import struct
 import sys
@@ -17,12 +16,15 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...core import tree
 from ...core.tree import Payload
 from ...core.wire import Task
 from ...errors import FedloreError
@@ -30,7 +32,6 @@ from .memory import Shape
 from .runner import Stack, StackRunner, StackSum
 
 _TICKET = struct.Struct("<i")
-_LENGTH = struct.Struct("<q")
 _PATIENCE = 2.0  # seconds between looks at whether the parent is still there
 
 Message = dict[str, Any]  # plain values
@@ -76,25 +77,23 @@ class Workers:
         self._tickets = os.pipe()  # reads of one ticket are atomic: a queue that needs no lock
         os.set_blocking(self._tickets[0], False)
         self._job = job
-        self._orders: list[int] = []  # where to write to each worker
-        self._answers: list[int] = []  # where to read from each worker
+        self._links: list[Connection] = []  # to each worker: orders there, problems back
         pids = [self._fork() for _ in range(count)]
-        ends = [*self._tickets, *self._orders, *self._answers]
-        queue = self._tickets[0]
-        self._close = weakref.finalize(self, _stop, os.getpid(), pids, queue, self._orders, ends)
+        self._close = weakref.finalize(self, _stop, os.getpid(), pids, self._tickets, self._links)
 
     def run(self, message: Message, tickets: int) -> None:
         """Do all pieces of the work, here and in the workers, and wait for the last."""
         try:
             os.write(self._tickets[1], b"".join(map(_TICKET.pack, range(tickets))))
             text = json.dumps(message).encode()
-            for order in self._orders:
-                _send(order, text)
+            for link in self._links:
+                link.send_bytes(text)
             self._take(message)
-            for answer in self._answers:
-                problem = _receive(answer)
-                if problem is None:
-                    raise FedloreError("a worker process ended before its work was done")
+            for link in self._links:
+                try:
+                    problem = link.recv_bytes()
+                except (EOFError, OSError):
+                    raise FedloreError("a worker process ended before its work was done") from None
                 if problem:
                     raise FedloreError(f"a worker process failed: {problem.decode()}")
         except BaseException:  # Ctrl-C too: the queue may be half empty, nobody goes on with it
@@ -115,7 +114,7 @@ class Workers:
             self._job(message, _TICKET.unpack(ticket)[0])
 
     def _fork(self) -> int:
-        order, answer = os.pipe(), os.pipe()
+        ours, theirs = Pipe()
         with warnings.catch_warnings():
             # other threads (a progress bar) stay behind; a worker takes no lock of theirs
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -123,28 +122,26 @@ class Workers:
         if pid == 0:
             code = 1
             try:
-                for end in (order[1], answer[0], *self._orders, *self._answers):
-                    os.close(end)
-                self._serve(order[0], answer[1])
+                for link in (ours, *self._links):
+                    link.close()
+                self._serve(theirs)
                 code = 0
             finally:
                 os._exit(code)  # never the parent's way out: its handlers are not ours to run
-        os.close(order[0])
-        os.close(answer[1])
-        self._orders.append(order[1])
-        self._answers.append(answer[0])
+        theirs.close()
+        self._links.append(ours)
         return pid
 
-    def _serve(self, order: int, answer: int) -> None:
+    def _serve(self, link: Connection) -> None:
         """A worker's life: until the parent says stop, or is no more."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
         torch.set_num_threads(1)
         parent = os.getppid()
         while True:
-            while not select.select([order], [], [], _PATIENCE)[0]:
+            while not link.poll(_PATIENCE):
                 if os.getppid() != parent:
                     return
-            text = _receive(order)
+            text = link.recv_bytes()
             if not text:
                 return
             try:
@@ -153,52 +150,25 @@ class Workers:
             except BaseException as error:
                 traceback.print_exc()
                 problem = f"{type(error).__name__}: {error}".encode()
-            _send(answer, problem)
+            link.send_bytes(problem)
 
 
-def _send(end: int, text: bytes) -> None:
-    data = memoryview(_LENGTH.pack(len(text)) + text)
-    while data:
-        data = data[os.write(end, data) :]
-
-
-def _receive(end: int) -> bytes | None:
-    """One text; None when the other side is gone."""
-    head = _read(end, _LENGTH.size)
-    return None if head is None else _read(end, _LENGTH.unpack(head)[0])
-
-
-def _read(end: int, size: int) -> bytes | None:
-    parts = b""
-    while len(parts) < size:
-        part = os.read(end, size - len(parts))
-        if not part:
-            return None
-        parts += part
-    return parts
-
-
-def _stop(owner: int, pids: list[int], queue: int, orders: list[int], ends: list[int]) -> None:
+def _stop(owner: int, pids: list[int], tickets: tuple[int, int], links: list[Connection]) -> None:
     """Tell workers to end and wait for them; a process forked from the owner leaves them be."""
     if os.getpid() != owner:
         return
-    try:
-        while os.read(queue, 1 << 16):  # after Ctrl-C there may be tickets left
+    with suppress(BlockingIOError):
+        while os.read(tickets[0], 1 << 16):  # after Ctrl-C there may be tickets left
             pass
-    except BlockingIOError:
-        pass
-    for order in orders:
-        try:
-            _send(order, b"")
-        except OSError:
-            pass  # it has ended already
-    for end in ends:
+    for link in links:
+        with suppress(OSError):  # it has ended already
+            link.send_bytes(b"")
+        link.close()
+    for end in tickets:
         os.close(end)
     for pid in pids:
-        try:
+        with suppress(ChildProcessError):
             os.waitpid(pid, 0)
-        except ChildProcessError:
-            pass
 
 
 TICKETS = 64  # most pieces of a round: the sum of each is kept apart
@@ -234,9 +204,7 @@ class WorkerPool:
 
     def shares(self, task: Task, tickets: Tickets) -> list[StackSum]:
         """What each ticket comes to."""
-        self._sent.paste(
-            {k: {n: t[None] for n, t in b.items()} for k, b in task.sent.items()}, self._given
-        )
+        self._sent.paste(tree.each(task.sent, lambda t: t[None]), self._given)
         self._good.zero_()
         message = {
             "kind": task.kind,
@@ -267,12 +235,11 @@ class WorkerPool:
             self._read = (message, task)
         share = self._runner.share(self._read[1], message["tickets"][number])
         if share.members:
-            total = {k: {n: t[None] for n, t in b.items()} for k, b in share.total.items()}
+            total = tree.each(share.total, lambda t: t[None])
             self._upload.paste(total, self._sums[number : number + 1])
         self._good[torch.tensor(share.members, dtype=torch.int64)] = 1
         self._notes[number] = torch.tensor([share.weight, share.rows, share.steps])
 
     @staticmethod
-    def _cut(shape: Shape, row: torch.Tensor) -> Payload:
-        cut = shape.cut(row, shape.bundles)
-        return {key: {n: t[0] for n, t in bundle.items()} for key, bundle in cut.items()}
+    def _cut(shape: Shape, row: Tensor) -> Payload:
+        return tree.each(shape.cut(row, shape.bundles), lambda t: t[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,8 +14,10 @@ from ...core.rng import stream
 from ...errors import ConfigError, FedloreError
 from ...knowledge.views import Recalibrated, reread_rows
 from ...models.classifier import Personal
-from ...models.client import Client
+from ...models.client import Client, NumberClient
 from ..training import Fitted
+
+T = TypeVar("T")
 
 #: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.7, 0.85)
@@ -42,17 +45,8 @@ class Cached:
     @staticmethod
     def join(parts: Sequence["Cached"]) -> "Cached":
         """The rows of several folds together."""
-        known = [part.known for part in parts]
-        return Cached(
-            torch.cat([part.logits for part in parts]),
-            Examples(
-                torch.cat([rows.x for rows in known]),
-                torch.cat([part.y for part in parts]),
-                _cat([rows.prior for rows in known]),
-                _cat([rows.allowed for rows in known]),
-                trust=_cat([rows.trust for rows in known]),
-            ),
-        )
+        logits = torch.cat([part.logits for part in parts])
+        return Cached(logits, Examples.join([part.known for part in parts]))
 
 
 def loss(cached: Cached, trust: Sequence[float]) -> Tensor:
@@ -138,16 +132,12 @@ def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
     return s, prior.gather(1, y).squeeze(1), prior.sum(1).clamp(max=1.0)
 
 
-def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
+Train = Callable[[Sequence[Any]], Fitted[Any]]
+Cache = Callable[[Any, Any, Tensor], T]  # a model, its client, which rows (n,) -> what is kept
 
 
-Train = Callable[[Sequence[Client]], Fitted[Personal]]
-
-
-def fold_of(client: Client, folds: int, seed: int) -> Tensor:
-    """The fold of each of the client's training rows, (n,); classes are dealt out evenly."""
+def fold_of(client: Client | NumberClient, folds: int, seed: int) -> Tensor:
+    """The fold of each of the client's training rows, (n,); labels are dealt out evenly."""
     n = len(client.data)
     order = torch.randperm(n, generator=stream(seed, "fold", client.id))
     if client.data.y is not None:
@@ -155,6 +145,36 @@ def fold_of(client: Client, folds: int, seed: int) -> Tensor:
     fold = torch.empty(n, dtype=torch.int64)
     fold[order] = torch.arange(n) % folds
     return fold
+
+
+def held_parts(
+    clients: Sequence[Any],
+    train: Train,
+    cache: Cache[T],
+    *,
+    folds: int,
+    seed: int,
+    use: Sequence[int] | None = None,
+    who: Callable[[Any], bool] = lambda client: True,
+) -> dict[str, list[T]]:
+    """Of each client what models say of rows that were held out, fold by fold.
+
+    Costs one training for each fold in `use` (all of them by default) on 1 - 1/folds of the
+    rows. A client with fewer rows than folds, or that is not one of those `who` do, holds nothing
+    back and is not in the result.
+    """
+    check_folds(folds)
+    places = {c.id: fold_of(c, folds, seed) for c in clients if len(c.data) >= folds and who(c)}
+    found: dict[str, list[T]] = {name: [] for name in places}
+    for fold in range(folds) if use is None else use:
+        none = {c.id: torch.zeros(len(c.data), dtype=torch.bool) for c in clients}
+        away = none | {name: place == fold for name, place in places.items()}
+        fitted = train([c.select(~away[c.id]) for c in clients])
+        for client in clients:
+            if client.id in places:
+                kept = cache(fitted.model(client.id), client, away[client.id])
+                found[client.id].append(kept)
+    return found
 
 
 def held_out(
@@ -165,35 +185,17 @@ def held_out(
     seed: int,
     use: Sequence[int] | None = None,
 ) -> dict[str, Cached]:
-    """Per client cached logits of rows that were held out.
-
-    Costs one training for each fold in `use` (all of them by default) on 1 - 1/folds of the
-    rows. A client with fewer rows than folds holds nothing back and is not in the result.
-    """
-    check_folds(folds)
-    places = {c.id: fold_of(c, folds, seed) for c in clients if len(c.data) >= max(folds, 2)}
-    found: dict[str, list[Cached]] = {name: [] for name in places}
-    for fold in range(folds) if use is None else use:
-        less, kept = [], {}
-        for client in clients:
-            rest = replace(client, test=None)
-            if client.id in places:
-                away = places[client.id] == fold
-                rest = replace(rest, data=client.data[~away])
-                kept[client.id] = client.data[away]
-            less.append(rest)
-        fitted = train(less)
-        for client in less:
-            if client.id in kept:
-                found[client.id].append(cache_logits(fitted, client, kept[client.id]))
+    """Per client cached logits of rows that were held out, see `held_parts`."""
+    found = held_parts(clients, train, cache_logits, folds=folds, seed=seed, use=use)
     return {name: Cached.join(parts) for name, parts in found.items()}
 
 
 @torch.no_grad()
-def cache_logits(fitted: Fitted[Personal], client: Client, held: Examples) -> Cached:
-    """What a client's network says of some rows."""
+def cache_logits(model: Personal, client: Client, rows: Tensor) -> Cached:
+    """What a client's network says of some of its rows."""
+    held = client.data[rows]
     heard = held if client.injected else Examples(held.x, held.y)
-    return Cached(fitted.model(client.id).logits(heard).float(), held)
+    return Cached(model.logits(heard).float(), held)
 
 
 def check_folds(folds: int) -> None:

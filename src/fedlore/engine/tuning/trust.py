@@ -9,7 +9,8 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast, get_args
+from functools import partial
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -17,18 +18,31 @@ from torch import Tensor
 from ...answers import Line
 from ...answers.scores import rmse
 from ...core.inject import inject
-from ...core.rng import key, stream
+from ...core.rng import key
 from ...errors import ConfigError, FedloreError
 from ...knowledge.missing import hear, hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...models.classifier import Personal
-from ...models.client import Client, Member, NumberClient, P, Predictor, trust_anew
+from ...models.client import Client, Member, NumberClient
 from ...models.regressor import PersonalRegressor
 from ..training import Fitted
-from .oof import GRID, Cached, Train, check_folds, held_out, hits, least_loss, loss, most_hits
+from .oof import (
+    GRID,
+    Cached,
+    Train,
+    cache_logits,
+    check_folds,
+    held_out,
+    held_parts,
+    hits,
+    least_loss,
+    loss,
+    most_hits,
+)
 from .rowtrust import class_costs, learn_rows, number_costs
 
 TuningMethod = Literal["grid", "gradient", "tpe"]
+_ENOUGH = 1.01  # times the least error: few rows say little more, and then the smaller λ is taken
 
 
 @dataclass(frozen=True)
@@ -76,11 +90,11 @@ class Trust:
 OnTraining = Callable[[int, int], None]  # trainings done, of how many
 
 
-Chooser = TypeVar("Chooser", bound=Member[Predictor])
+Chooser = TypeVar("Chooser", bound=Member[Any])
 
 
 def tune(
-    clients: Sequence[Client],
+    clients: Sequence[Any],
     train: Train,
     *,
     tuning: Tuning | None = None,
@@ -89,16 +103,22 @@ def tune(
 ) -> dict[str, Trust]:
     """Each client's own choice; `train` is the federated training that is going to be used.
 
-    A client without an expert or with too few rows to hold any back keeps what it has and is
-    not in the result.
+    Everybody trains with the same public λ in turn; which suited it better is a client's secret.
+    One without an expert or with too few rows to hold any back keeps what it has and is not in
+    the result.
     """
     tuning = tuning or Tuning()
+    rule = _RULES.get(clients[0].predictor) if clients else None
+    if rule is None:
+        return {}
+    if tuning.method not in rule.methods:
+        raise ConfigError(f"of a number λ is chosen by method = grid, got '{tuning.method}'")
     if tuning.method == "tpe":
         return search_trust(clients, train, tuning, seed=seed, on_training=on_training)
-    total = tuning.folds * max(1, len(tuning.training))
-    done = 0
+    tried = tuning.training or (None,)
+    done, total = 0, tuning.folds * len(tried)
 
-    def counted(some: Sequence[Client]) -> Fitted[Personal]:
+    def counted(some: Sequence[Any]) -> Fitted[Any]:
         nonlocal done
         fitted = train(some)
         done += 1
@@ -106,16 +126,89 @@ def tune(
             on_training(done, total)
         return fitted
 
-    found: dict[str, list[tuple[float, Cached]]] = {}
-    for value in tuning.training or (None,):
+    cache = partial(rule.cache, tuning.grid)
+    found: dict[str, list[tuple[float, list[Any]]]] = {}
+    for value in tried:
         trial = [_with_training_trust(client, value) for client in clients]
-        cached = held_out(trial, counted, folds=tuning.folds, seed=seed)
+        held = held_parts(trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out)
         for client in trial:
-            if client.id in cached and client.data.prior is not None and client.injected:
-                entry = (client.knowledge.trust, cached[client.id])
-                found.setdefault(client.id, []).append(entry)
-    rows = {client.id: client.knowledge.row_trust for client in clients}
-    return {name: pick(trials, tuning, rows[name], seed) for name, trials in found.items()}
+            if client.id in held and rule.chooses(client):
+                found.setdefault(client.id, []).append((client.knowledge.trust, held[client.id]))
+    return {c.id: rule.pick(c, found[c.id], tuning, seed) for c in clients if c.id in found}
+
+
+class ByHits:
+    """Of classes: by right answers on rows that were held out."""
+
+    methods: tuple[str, ...] = get_args(TuningMethod)
+
+    def holds_out(self, client: Client) -> bool:
+        return True
+
+    def chooses(self, client: Client) -> bool:
+        return client.data.prior is not None and client.injected
+
+    def cache(self, grid: Sequence[float], model: Personal, client: Client, rows: Tensor) -> Cached:
+        return cache_logits(model, client, rows)
+
+    def pick(
+        self,
+        client: Client,
+        trials: Sequence[tuple[float, list[Cached]]],
+        tuning: Tuning,
+        seed: int,
+    ) -> Trust:
+        joined = [(trained, Cached.join(parts)) for trained, parts in trials]
+        return pick(joined, tuning, client.knowledge.row_trust, seed)
+
+
+class ByError:
+    """Of a number: the smallest λ at prediction that is nearly best, and with it λ in training."""
+
+    methods: tuple[str, ...] = ("grid",)
+
+    def chooses(self, client: NumberClient) -> bool:
+        return client.knowledge.prediction is not None
+
+    holds_out = chooses  # others are away from no training
+
+    @torch.no_grad()
+    def cache(
+        self, grid: Sequence[float], model: PersonalRegressor, client: NumberClient, rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Some of its rows, and what its model says of them under each λ, (grid, n)."""
+        known = client.knowledge
+        measured = known.annotate(client.data[rows], Line(model.bins), training=False)
+        asked = [model.with_knowledge(replace(known, reliance=value)) for value in grid]
+        return rows, torch.stack([one.predict(measured) for one in asked]).float()
+
+    def pick(
+        self,
+        client: NumberClient,
+        trials: Sequence[tuple[float, list[tuple[Tensor, Tensor]]]],
+        tuning: Tuning,
+        seed: int,
+    ) -> Trust:
+        y, grid = client.data.numbers(), tuning.grid
+        said = {}  # by λ in training, (grid, n) in the order of the rows
+        for trained, parts in trials:
+            said[trained] = torch.empty(len(grid), len(y))
+            for rows, some in parts:
+                said[trained][:, rows] = some
+        found = [
+            (rmse(some, y), trained, at)
+            for trained, _ in trials
+            for at, some in zip(grid, said[trained], strict=True)
+        ]
+        least = min(found)[0]
+        near = [one for one in found if one[0] <= _ENOUGH * least]
+        error, trained, reliance = min(near, key=lambda one: (one[2], one[0]))
+        chosen = Trust(trained, reliance, rows=len(y), rmse=error)
+        formula = _learn_number(client, chosen, said[trained], grid, seed)
+        return replace(chosen, formula=formula)
+
+
+_RULES: dict[type, Any] = {Personal: ByHits(), PersonalRegressor: ByError()}
 
 
 def pick(
@@ -161,73 +254,13 @@ def _heeding(client: Chooser, own: Trust) -> Chooser:
     both: dict[str, Any] = {"trust": own.trust, "reliance": own.reliance}
     rows = client.knowledge.row_trust
     both |= {} if rows is None else {"row_trust": rows.with_formula(own.formula)}
-    changed: Client | NumberClient
-    if isinstance(client, NumberClient):
-        changed = replace(client, knowledge=replace(client.knowledge, **both))
-    else:
-        assert isinstance(client, Client)  # nobody else chooses
-        changed = trust_anew(client, replace(client.knowledge, **both))
-    return cast(Chooser, changed)
+    return client.with_knowledge(replace(client.knowledge, **both))
 
 
-def _with_training_trust(client: Client, value: float | None) -> Client:
+def _with_training_trust(client: Any, value: float | None) -> Any:
     if value is None:
         return client
     return replace(client, knowledge=replace(client.knowledge, trust=value))
-
-
-NumberTrain = Callable[[Sequence[NumberClient]], Fitted[PersonalRegressor]]
-_ENOUGH = 1.01  # times the least error: few rows say little more, and then the smaller λ is taken
-
-
-@torch.no_grad()
-def tune_numbers(
-    clients: Sequence[NumberClient],
-    train: NumberTrain,
-    *,
-    tuning: Tuning | None = None,
-    seed: int = 0,
-    on_training: OnTraining | None = None,
-) -> dict[str, Trust]:
-    """Each client's own choice; one without an expert or with too few rows keeps what it has.
-
-    Everybody trains with the same public λ in turn; which suited it better is a client's secret.
-    """
-    tuning = tuning or Tuning()
-    if tuning.method != "grid":
-        raise ConfigError(f"of a number λ is chosen by method = grid, got '{tuning.method}'")
-    choosing = [
-        c for c in clients if c.knowledge.prediction is not None and len(c.data) >= tuning.folds
-    ]
-    folds = {c.id: _folds(c, tuning.folds, seed) for c in choosing}
-    found: dict[str, list[tuple[float, float, float]]] = {c.id: [] for c in choosing}
-    kept: dict[tuple[str, float], Tensor] = {}  # what was said under each λ, by λ in training
-    tried = tuning.training or (None,)
-    done, total = 0, tuning.folds * len(tried)
-    for value in tried:
-        trial = [_trust(c, value) for c in clients]
-        held = {c.id: torch.empty(len(tuning.grid), len(c.data)) for c in choosing}
-        for fold in range(tuning.folds):
-            with torch.enable_grad():
-                fitted = train([_less(c, folds.get(c.id), fold) for c in trial])
-            done += 1
-            if on_training is not None:
-                on_training(done, total)
-            for client in choosing:
-                away = folds[client.id] == fold
-                held[client.id][:, away] = _said(fitted, client, away, tuning.grid).float()
-        for client in choosing:
-            trained = _trust(client, value).knowledge.trust
-            errors = [rmse(said, client.data.numbers()) for said in held[client.id]]
-            pairs = zip(tuning.grid, errors, strict=True)
-            found[client.id] += [(error, trained, grid) for grid, error in pairs]
-            kept[client.id, trained] = held[client.id]
-    picked = {c.id: _pick(found[c.id], len(c.data)) for c in choosing}
-    formulas = {
-        c.id: _learn_number(c, picked[c.id], kept[c.id, picked[c.id].trust], tuning.grid, seed)
-        for c in choosing
-    }
-    return {name: replace(one, formula=formulas[name]) for name, one in picked.items()}
 
 
 def _learn_number(
@@ -245,48 +278,6 @@ def _learn_number(
     cost, loss = number_costs(rest, expert, client.data.numbers().double(), one)
     rows = known.row_trust
     return learn_rows(rows, x, cost, loss, found.reliance, heard=heard, seed=seed).formula
-
-
-def _pick(trials: Sequence[tuple[float, float, float]], rows: int) -> Trust:
-    """The smallest λ at prediction that is nearly best, and with it the best λ in training."""
-    least = min(error for error, _, _ in trials)
-    near = [trial for trial in trials if trial[0] <= _ENOUGH * least]
-    error, trained, reliance = min(near, key=lambda trial: (trial[2], trial[0]))
-    return Trust(trained, reliance, rows=rows, rmse=error)
-
-
-def _said(
-    fitted: Fitted[PersonalRegressor], client: NumberClient, rows: Tensor, grid: Sequence[float]
-) -> Tensor:
-    """What a client's model says of some of its rows under each λ, (grid, n)."""
-    model = fitted.model(client.id)
-    measured = client.knowledge.annotate(client.data[rows], Line(model.bins), training=False)
-    return torch.stack(
-        [
-            model.with_knowledge(replace(client.knowledge, reliance=value)).predict(measured)
-            for value in grid
-        ]
-    )
-
-
-def _folds(client: NumberClient, count: int, seed: int) -> Tensor:
-    """The fold of each row, (n,); low and high numbers are dealt out evenly."""
-    order = torch.randperm(len(client.data), generator=stream(seed, "fold", client.id))
-    order = order[client.data.numbers()[order].argsort(stable=True)]
-    fold = torch.empty(len(order), dtype=torch.int64)
-    fold[order] = torch.arange(len(order)) % count
-    return fold
-
-
-def _less(client: NumberClient, places: Tensor | None, fold: int) -> NumberClient:
-    data = client.data if places is None else client.data[places != fold]
-    return replace(client, data=data, test=None)
-
-
-def _trust(client: NumberClient, value: float | None) -> NumberClient:
-    if value is None:
-        return client
-    return replace(client, knowledge=replace(client.knowledge, trust=value, reliance=None))
 
 
 def search_trust(
@@ -352,21 +343,3 @@ def _optuna() -> Any:
         raise FedloreError("method tpe needs: pip install 'fedlore[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
-
-
-def choose_trust(
-    clients: Sequence[Member[P]],
-    train: Callable[[Sequence[Member[P]]], Fitted[P]],
-    *,
-    tuning: Tuning | None = None,
-    seed: int = 0,
-    on_training: OnTraining | None = None,
-) -> dict[str, Trust]:
-    """Each client's own choice: by right answers, or of numbers by their error."""
-    all_of_them: Sequence[object] = clients  # of either kind, and all of one
-    numbers = [client for client in all_of_them if isinstance(client, NumberClient)]
-    if numbers:
-        learn = cast(NumberTrain, train)  # clients of one task are trained for it
-        return tune_numbers(numbers, learn, tuning=tuning, seed=seed, on_training=on_training)
-    classes = [client for client in all_of_them if isinstance(client, Client)]
-    return tune(classes, cast(Train, train), tuning=tuning, seed=seed, on_training=on_training)
