@@ -17,7 +17,6 @@ from ..knowledge.shapes.shape import promised_shapes
 from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
-from ..report.numbers import write_number_report
 from .lint import AcceptOption, refuse_conflicts
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, grid_of, show_report
@@ -110,9 +109,6 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
     facts = _facts(gathering, None if chosen is None else str(chosen))
 
     def write() -> Path:
-        if gathering.bins is not None:
-            unit = gathering.unit
-            return write_number_report(found.rows, out, title=title, facts=facts, unit=unit)
         return write_report(
             found.rows,
             out,
@@ -120,7 +116,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
             facts=facts,
             confusion=found.confusion,
             history=found.history,
-            classes=gathering.schema.classes,
+            classes=() if gathering.bins is not None else gathering.schema.classes,
+            unit=gathering.unit,
         )
 
     return show_report(screen, write)

@@ -109,6 +109,14 @@ def by_convention(names: Iterable[str]) -> list[str]:
     return sorted(seen, key=lambda name: order.index(name) if name in order else len(order))
 
 
+def by_approach(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each approach, in the order that every table uses."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row["approach"]), []).append(row)
+    return {name: found[name] for name in by_convention(found)}
+
+
 def mean_score(values: Sequence[float]) -> float:
     """The plain mean."""
     return math.fsum(values) / len(values)

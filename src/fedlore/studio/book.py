@@ -18,7 +18,7 @@ from ..knowledge.signing import check_signed
 from ..look.page import Section, page
 from ..look.plots import Drawing, Plot, draw
 from ..look.style import COLOURS
-from ..look.tables import Cell, TextTable
+from ..look.tables import TextTable
 from .checks import judge, read_schema
 from .draft import now
 from .grids import RuleGrid, read_grids
@@ -113,7 +113,7 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
     sections.append(
-        Section(title, tables=(_table("Findings", ("kind", "place", "finding"), findings),))
+        Section(title, tables=(_words("Findings", ("kind", "place", "finding"), findings),))
     )
     return page(
         f"Rule book: {name}",
@@ -145,7 +145,7 @@ def _features(members: Mapping[str, bytes]) -> Section:
     answers = f"Answers in {schema.label}: {', '.join(schema.classes[:60])}"
     head = ("name", "unit", "scope", "levels")
     return Section(
-        "Features and answers", tables=(_table("Columns of a row", head, rows, answers),)
+        "Features and answers", tables=(_words("Columns of a row", head, rows, answers),)
     )
 
 
@@ -158,8 +158,10 @@ def _rules(grid: RuleGrid) -> Section:
         for i, row in enumerate(grid.rows)
         if any(map(str.strip, row))
     ]
-    note = f"When several rules apply: {grid.hit}" if grid.hit else ""
-    return Section(title, tables=(_table("By row of the file", ("row", *grid.header), rows, note),))
+    note = [f"When several rules apply: {grid.hit}"] if grid.hit else []
+    return Section(
+        title, tables=(_words("By row of the file", ("row", *grid.header), rows, *note),)
+    )
 
 
 def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> list[Section]:
@@ -174,7 +176,7 @@ def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> li
             ]
     if not rows:
         return []
-    table = _table("As they are written", ("says", "as", "formula"), rows)
+    table = _words("As they are written", ("says", "as", "formula"), rows)
     try:
         plots = () if schema is None else draw_formulas(values, schema)
     except FedloreError as error:  # a book without drawings is still one
@@ -182,9 +184,8 @@ def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> li
     return [Section("Formulas", tables=(table,), plots=plots)]
 
 
-def _table(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+def _words(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *notes: str
 ) -> TextTable:
-    body = tuple(tuple(Cell(text) for text in row) for row in rows)
-    words = tuple(range(len(head)))
-    return TextTable(title, tuple(head), body, (note,) if note else (), words)
+    """A table in which every column holds words."""
+    return TextTable.of(title, head, rows, notes, tuple(range(len(head))))

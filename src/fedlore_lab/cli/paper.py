@@ -1,6 +1,6 @@
 """fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -77,26 +77,21 @@ def trust(
 def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
-    screen = current_screen()
-    with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
-        gauge.step("simulated plants", 0, seeds)
-        rows = run_simulated(
-            seeds, out, on_seed=lambda seed, *_: gauge.step("simulated plants", seed + 1, seeds)
-        )
-    given = {
-        "simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", screen)
-    }
-    try:
+    screen, given = current_screen(), dict[str, object]()
+
+    def over_seeds(run: Callable[..., list[Row]], what: str, name: str, data: str) -> None:
         with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
-            gauge.step("real cokes", 0, seeds)
-            rows = run_measured(
-                seeds, out, on_seed=lambda seed, *_: gauge.step("real cokes", seed + 1, seeds)
-            )
+            gauge.step(what, 0, seeds)
+            rows = run(seeds, out, on_seed=lambda _, seed: gauge.step(what, seed + 1, seeds))
+        given[run.__name__.removeprefix("run_")] = _show_case(rows, name, out, data, screen)
+
+    plants = "four coking plants, simulated"
+    over_seeds(run_simulated, "simulated plants", "case-coke", plants)
+    try:
+        cokes = "public cokes, graded by CSR"
+        over_seeds(run_measured, "real cokes", "case-coke-real", cokes)
     except FedloreError as error:
         screen.remark(f"The real cokes are left out: {error}")
-    else:
-        name, what = "case-coke-real", "public cokes, graded by CSR"
-        given["measured"] = _show_case(rows, name, out, what, screen)
     screen.give(given)
 
 
