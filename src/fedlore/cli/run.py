@@ -19,7 +19,7 @@ from ..report import overview, write_report
 from ..report.benefit import write_benefit
 from .lint import AcceptOption, refuse_conflicts
 from .progress import Gauge
-from .screen import Screen, current_screen, explain_stop, grid_of, show_report
+from .screen import Screen, current_screen, explain_stop, show_report
 
 
 def run(
@@ -87,7 +87,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> N
 
 def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    screen.show(grid_of(overview(gathering.setting.name, found.rows)))
+    screen.show(overview(gathering.setting.name, found.rows))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:

@@ -23,11 +23,9 @@ from ..look.tables import TextTable
 
 __all__ = [
     "ExitCode",
-    "Grid",
     "Screen",
     "current_screen",
     "explain_stop",
-    "grid_of",
     "show_report",
 ]
 
@@ -73,10 +71,10 @@ class Screen:
             self._out.print(text, markup=False, highlight=False, soft_wrap=True)
             sys.stdout.flush()
 
-    def show(self, *parts: RenderableType) -> None:
-        """A table of the result."""
+    def show(self, *tables: TextTable | Table) -> None:
+        """Tables of the result."""
         if not self.as_json:
-            self._out.print(*parts)
+            self._out.print(*map(_renderable, tables))
 
     def remark(self, text: str) -> None:
         """What one may do next, or should know: not part of the result."""
@@ -84,10 +82,11 @@ class Screen:
             where = self._err if self.as_json else self._out
             where.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def aside(self, text: RenderableType, *, result: bool = False) -> None:
+    def aside(self, text: str | TextTable, *, result: bool = False) -> None:
         """What is shown beside answers that themselves go to stdout."""
         if result or not self.quiet:
-            self._err.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, str))
+            wrap, shown = isinstance(text, str), _renderable(text)
+            self._err.print(shown, markup=False, highlight=False, soft_wrap=wrap)
 
     def give(self, result: Mapping[str, object] | Sequence[object]) -> None:
         """The whole result, for programs that asked for it."""
@@ -208,6 +207,10 @@ def grid_of(table: TextTable) -> Grid:
     for line in table.body:
         grid.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in line))
     return grid
+
+
+def _renderable(part: str | TextTable | Table) -> RenderableType:
+    return grid_of(part) if isinstance(part, TextTable) else part
 
 
 def _text(cell: object) -> Text:

@@ -8,7 +8,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of, show_report
+from fedlore.cli.screen import Screen, current_screen, explain_stop, show_report
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
@@ -125,7 +125,7 @@ def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
     made = paper_tables(rows, name)
     (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
     for table in made:
-        screen.show(grid_of(table))
+        screen.show(table)
         for note in table.notes:
             screen.say(note)
         screen.say("")
