@@ -59,24 +59,13 @@ class JudgedBlends:
             object.__setattr__(self, "margins", np.zeros((len(self.refused), 0)))
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "JudgedBlends":
-        return JudgedBlends(
-            self.chance[rows],
-            self.stray[rows],
-            self.outside[rows],
-            self.refused[rows],
-            self.margins[rows],
-        )
+        return JudgedBlends(**{name: values[rows] for name, values in vars(self).items()})
 
     @staticmethod
     def join(parts: Sequence["JudgedBlends"]) -> "JudgedBlends":
         """All verdicts in order."""
-        return JudgedBlends(
-            np.concatenate([p.chance for p in parts]),
-            np.concatenate([p.stray for p in parts]),
-            np.concatenate([p.outside for p in parts]),
-            np.concatenate([p.refused for p in parts]),
-            np.concatenate([p.margins for p in parts]),
-        )
+        names = vars(parts[0])
+        return JudgedBlends(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in names})
 
     def good(self, goal: Goal) -> NDArray[np.bool_]:
         """Which blends reach the goal, (n,)."""

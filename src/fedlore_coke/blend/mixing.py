@@ -63,45 +63,52 @@ class MixingRule(Protocol):
         ...
 
 
+class Texted:
+    """A rule whose texts name the properties of coals that it is worked out from."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        every: Any = self
+        values = (getattr(every, one.name) for one in fields(every))
+        return tuple(value for value in values if isinstance(value, str))
+
+
 @dataclass(frozen=True)
-class Additive:
+class Additive(Texted):
     """The mean by dry mass."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive by dry mass"
 
     def __call__(self, mix: Mix, /) -> Array:
         return mix.mean(self.column)
 
 
 @dataclass(frozen=True)
-class AsCharged:
+class AsCharged(Texted):
     """The mean by mass as charged: moisture."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive by mass as charged"
 
     def __call__(self, mix: Mix, /) -> Array:
         return mix.charged @ mix.properties[self.column]
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(Texted):
     """The mean by the mass of a part: of the ash for oxides, of the vitrinite for V9-V13."""
 
     column: str  # of the coals; the feature's own name
     by: str  # percent of dry mass
     rest: bool = False  # weigh by what is not `by`: vitrinite is 100 - inerts
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.by)
+    def __str__(self) -> str:
+        return f"weighted by {'100 - ' if self.rest else ''}{self.by}"
 
     def __call__(self, mix: Mix, /) -> Array:
         part = mix.properties[self.by]
@@ -112,15 +119,14 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class AshFree:
+class AshFree(Texted):
     """A percentage of the ash-free coal, such as Vdaf: additive on the dry coal."""
 
     column: str  # of the coals; the feature's own name
     ash: str = "Ad"  # the column of ash, percent dry
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.ash)
+    def __str__(self) -> str:
+        return "additive on the dry coal"
 
     def __call__(self, mix: Mix, /) -> Array:
         pure = 1.0 - mix.properties[self.ash] / 100.0
@@ -128,15 +134,14 @@ class AshFree:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Texted):
     """The standard deviation of a mixture: variance = sum w (s² + (R - mean)²)."""
 
     column: str  # of the coals; the feature's own name
     mean: str = "Ro"  # the column of what spreads
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.mean)
+    def __str__(self) -> str:
+        return f"mixture of {self.mean}"
 
     def __call__(self, mix: Mix, /) -> Array:
         centre = mix.mean(self.mean)
@@ -149,14 +154,13 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(Texted):
     """The geometric mean: additive in the logarithm, as maximum fluidity in ddpm."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive in the logarithm"
 
     def __call__(self, mix: Mix, /) -> Array:
         values = mix.properties[self.column]
@@ -166,7 +170,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Thinned:
+class Thinned(Texted):
     """Additive, less a loss where coals that hardly cake are mixed into coals that do.
 
     How far a coal falls short of caking is convex in its G, so the mean shortfall of the coals is
@@ -180,9 +184,9 @@ class Thinned:
     below: float = 65.0  # a coal that cakes less is lean
     width: float = 45.0  # and one that cakes so much less is fully lean
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.caking)
+    def __str__(self) -> str:
+        where = f"where {self.caking} < {self.below:g} meets more"
+        return f"additive, thinned by up to {self.loss:g} {where}"
 
     def __call__(self, mix: Mix, /) -> Array:
         apart = mix.dry @ self._caking_lost(mix.properties[self.caking])
@@ -195,7 +199,7 @@ class Thinned:
 
 
 @dataclass(frozen=True)
-class Stiffened:
+class Stiffened(Texted):
     """Additive, less a loss for every percent of inerts in the blend above a limit.
 
     For plants that measured it. The fluidity of an inert-rich coal alone is then not its own.
@@ -206,9 +210,8 @@ class Stiffened:
     inerts: str = "inerts"  # the column of inerts, percent
     above: float = 30.0  # percent from which they count
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.inerts)
+    def __str__(self) -> str:
+        return f"additive, less {self.loss:g} per % of {self.inerts} above {self.above:g}"
 
     def __call__(self, mix: Mix, /) -> Array:
         rich = np.maximum(mix.mean(self.inerts) - self.above, 0.0)
@@ -216,7 +219,7 @@ class Stiffened:
 
 
 @dataclass(frozen=True)
-class Basicity:
+class Basicity(Texted):
     """The modified basicity index 100 A BR / (100 - V) from ash oxides, each weighed by ash.
 
     BR = (Fe2O3 + CaO + MgO + Na2O + K2O) / (SiO2 + Al2O3), V on the dry coal (Price et al. 1988).
@@ -229,6 +232,9 @@ class Basicity:
     def needs(self) -> tuple[str, ...]:
         return (self.ash, self.volatile, *BASICITY, *ACID)
 
+    def __str__(self) -> str:
+        return "from ash oxides, weighted by ash"
+
     def __call__(self, mix: Mix, /) -> Array:
         p = mix.properties
         basic, acid = (np.sum([p[name] for name in names], axis=0) for names in (BASICITY, ACID))
@@ -236,7 +242,7 @@ class Basicity:
 
 
 @dataclass(frozen=True)
-class BasicityOfIndices:
+class BasicityOfIndices(Texted):
     """The same where only each coal's own index is known: basic and acid oxides make up the same
     part of every ash."""
 
@@ -244,9 +250,8 @@ class BasicityOfIndices:
     ash: str = "Ad"  # the column of ash, percent dry
     volatile: str = "Vdaf"  # the column of volatile matter
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.ash, self.volatile)
+    def __str__(self) -> str:
+        return "from indices, weighted by ash"
 
     def __call__(self, mix: Mix, /) -> Array:
         ash, volatile, index = (mix.properties[n] for n in (self.ash, self.volatile, self.column))
@@ -256,11 +261,13 @@ class BasicityOfIndices:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Texted):
     """What no coal brings along: the oven's temperature, the coking time."""
 
     value: float
-    needs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"fixed at {self.value:g}"
 
     def __call__(self, mix: Mix, /) -> Array:
         return np.full(len(mix.charged), self.value)
@@ -335,8 +342,8 @@ class MixingRecipe:
 
     @property
     def table(self) -> dict[str, str]:
-        """Feature -> its rule, in words."""
-        return {n: say_rule(r) for n, r in zip(self.schema.names, self.rules, strict=True)}
+        """Feature -> its rule, in words, with the numbers that it depends on."""
+        return {n: str(rule) for n, rule in zip(self.schema.names, self.rules, strict=True)}
 
 
 def rows_of(features: Array) -> Tensor:
@@ -377,38 +384,6 @@ def read_mixing(path: str | Path) -> tuple[dict[str, MixingRule], dict[str, floa
     document = build(Override, read_toml(path))
     rules = {name: _from_table(name, values) for name, values in document.rules.items()}
     return rules, document.fixed
-
-
-def say_rule(rule: MixingRule) -> str:
-    """A rule in words, with the numbers that it depends on.
-
-    >>> say_rule(Weighted("V9_V13", "inerts", rest=True))
-    'weighted by 100 - inerts'
-    """
-    match rule:
-        case Fixed(value):
-            return f"fixed at {value:g}"
-        case Additive():
-            return "additive by dry mass"
-        case AsCharged():
-            return "additive by mass as charged"
-        case Weighted(_, by, rest):
-            return f"weighted by {'100 - ' if rest else ''}{by}"
-        case AshFree():
-            return "additive on the dry coal"
-        case Spread(_, mean):
-            return f"mixture of {mean}"
-        case Log():
-            return "additive in the logarithm"
-        case Thinned(_, loss, caking, below):
-            return f"additive, thinned by up to {loss:g} where {caking} < {below:g} meets more"
-        case Stiffened(_, loss, inerts, above):
-            return f"additive, less {loss:g} per % of {inerts} above {above:g}"
-        case Basicity():
-            return "from ash oxides, weighted by ash"
-        case BasicityOfIndices():
-            return "from indices, weighted by ash"
-    return type(rule).__name__
 
 
 def _rule(name: str, rules: Mapping[str, MixingRule], coals: Coals) -> MixingRule:
