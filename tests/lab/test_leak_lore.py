@@ -53,7 +53,7 @@ def test_single_uploads_tell_ranges_and_rows(tower):
 
 def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_site(tower):
     watch, found = tower
-    run = watch._overheard[TOGETHER.training]
+    run = watch.overheard[TOGETHER.training]
     assert all(len(e.uploads) == 1 for rounds in run.spy.kept.values() for e in rounds)
     assert {len(told) for told in run.spy.answers.values()} == {1}
     seen = found[DEFAULT]
@@ -66,7 +66,7 @@ def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_
 def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     """So that the view of sums in other settings attacks what a deployed federation shows."""
     watch, _ = tower
-    bare, masked = (watch._overheard[s.training] for s in (COLLUSION, TOGETHER))
+    bare, masked = (watch.overheard[s.training] for s in (COLLUSION, TOGETHER))
     sums, hidden = (run.said("gram", "plant-1", "sum") for run in (bare, masked))
     for name in sums:
         assert torch.allclose(sums[name], hidden[name], rtol=1e-9, atol=1e-6)
@@ -79,7 +79,7 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
 
 
 def test_one_site_that_tells_takes_its_answers_off(tower):
-    run = tower[0]._overheard[SINGLE.training]
+    run = tower[0].overheard[SINGLE.training]
     told = run.spy.answers["gram"]
     left = run.said("gram", "plant-1", "collusion")
     others = [told[name]["energy"] for name in told if name != "plant-2"]

@@ -77,19 +77,22 @@ def trust(
 def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
-    screen, given = current_screen(), dict[str, object]()
+    screen = current_screen()
 
-    def over_seeds(run: Callable[..., list[Row]], what: str, name: str, data: str) -> None:
+    def over_seeds(
+        run: Callable[..., list[Row]], what: str, name: str, data: str
+    ) -> dict[str, object]:
         with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
             gauge.step(what, 0, seeds)
             rows = run(seeds, out, on_seed=lambda _, seed: gauge.step(what, seed + 1, seeds))
-        given[run.__name__.removeprefix("run_")] = _show_case(rows, name, out, data, screen)
+        _show(rows, name, out, screen)
+        return {"rows": rows, "page": show_report(screen, lambda: case_page(rows, name, out, data))}
 
     plants = "four coking plants, simulated"
-    over_seeds(run_simulated, "simulated plants", "case-coke", plants)
+    given = {"simulated": over_seeds(run_simulated, "simulated plants", "case-coke", plants)}
     try:
         cokes = "public cokes, graded by CSR"
-        over_seeds(run_measured, "real cokes", "case-coke-real", cokes)
+        given["measured"] = over_seeds(run_measured, "real cokes", "case-coke-real", cokes)
     except FedloreError as error:
         screen.remark(f"The real cokes are left out: {error}")
     screen.give(given)
@@ -111,13 +114,6 @@ def _run(study: Study, out: Path, threads: int) -> None:
 
 def _kept(out: Path) -> str:
     return f"finished cells are kept in {out}; the same command goes on"
-
-
-def _show_case(
-    rows: Sequence[Row], name: str, out: Path, data: str, screen: Screen
-) -> dict[str, object]:
-    _show(rows, name, out, screen)
-    return {"rows": rows, "page": show_report(screen, lambda: case_page(rows, name, out, data))}
 
 
 def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
