@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from fedlore import Plan
-from fedlore.core.history import Row
 from fedlore.core.one_shot import Basis, OneShot, sum_rows
 from fedlore.engine.lore import default_space
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
-from fedlore_lab.leak.attacks import ATTACKS
 from fedlore_lab.leak.audit import draw_case
 from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_signs
 from fedlore_lab.leak.observe import Watchtower
@@ -19,6 +17,8 @@ from fedlore_lab.leak.page import leak_verdict
 from fedlore_lab.leak.score import auc
 from fedlore_lab.leak.settings import DEFAULT, settings_named
 from fedlore_lab.leak.summary import lines
+
+from .test_leak import row
 
 USUAL = default_space(17, ordered=True)
 SHORT = replace(  # what sites make alone says nothing more of the uploads
@@ -114,10 +114,6 @@ def test_a_row_sticks_out_of_sums_that_it_is_not_in_unless_they_are_of_many(rows
 
 
 def test_the_verdict_names_what_hiding_costs_the_default():
-    def row(setting: str, ta: float) -> Row:
-        scores = {f"{a} {w}": 0.5 for a in ATTACKS for w in ("error", "chance")}
-        return {"case": "c", "setting": setting, "seed": 0, "site": "s", "ta": ta, **scores}
-
     found = lines([row("plain", 0.3), row("lore", 0.5), row(DEFAULT, 0.495)])
     assert f"({DEFAULT}) has -0.5 points of TA against the same recipe" in leak_verdict(found)
     by_name = {line.setting.name: line for line in found}

@@ -194,7 +194,7 @@ def test_what_a_plan_is_compared_with():
     for point in (*found.confidences, *found.targets):
         one = replace(order, target=order.grader.target(point.target.replace(" ", "")),
                       confidence=point.confidence)  # fmt: skip
-        assert not check(one, np.array([point.shares.get(n, 0.0) for n in order.coals.names]))
+        assert not check(one, order.coals.shares(point.shares))
 
 
 @pytest.mark.slow
