@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ..core.history import Row
 from ..errors import FedloreError
@@ -52,26 +52,13 @@ def _score(row: Row, where: str) -> Score:
     seed = row["seed"]
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise FedloreError(f"{where}: seed must be a whole number, got {seed!r}")
-    ta = _fraction(row, "ta", where)
-    assert ta is not None
-    trust = row.get("trust")
-    return Score(
-        approach=plain_text(row["approach"]),
-        client=plain_text(row["client"]),
-        seed=seed,
-        ta=ta,
-        pov=_fraction(row, "pov", where),
-        abstained=_fraction(row, "abstained", where),
-        model=plain_text(row.get("model")),
-        dataset=plain_text(row.get("dataset")),
-        protocol=plain_text(row.get("protocol")),
-        range=plain_text(row.get("range")),
-        share=_fraction(row, "share", where),
-        # a word such as "auto" says that each client chose its own: there is no one λ to plot
-        trust=None if isinstance(trust, str) else _fraction(row, "trust", where),
-        coverage=_fraction(row, "coverage", where),
-        width=_fraction(row, "width", where, most=math.inf),
-    )
+    if isinstance(row.get("trust"), str):
+        row = {**row, "trust": None}  # such as "auto": each client chose its own, none is to plot
+    texts = ("approach", "client", "model", "dataset", "protocol", "range")
+    shares = ("ta", "pov", "abstained", "share", "trust", "coverage")
+    made: dict[str, Any] = {name: plain_text(row.get(name)) for name in texts}
+    made |= {name: _fraction(row, name, where) for name in shares}
+    return Score(seed=seed, width=_fraction(row, "width", where, most=math.inf), **made)
 
 
 def _fraction(row: Row, name: str, where: str, *, most: float = 1) -> float | None:

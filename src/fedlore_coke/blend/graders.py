@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -248,41 +248,6 @@ class Forecast:
     allowed: tuple[str, ...]  # what the range allows
 
 
-class Grader(Protocol):
-    """A model that can be asked for targets."""
-
-    def target(self, text: str) -> BlendTarget:
-        """Read a target."""
-        ...
-
-    def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
-        """Easier and harder targets, in order, the target itself among them."""
-        ...
-
-    def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        """Of rows (n, d) the promised chance of targets, and how far the range leaves them, (n, t).
-
-        The latter is 0 where everything that the range allows lies in the target, and at most 1.
-        """
-        ...
-
-    def tell(self, x: Tensor) -> Forecast:
-        """All about one row, (1, d)."""
-        ...
-
-    def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
-        """What may go wrong with one row, (1, d)."""
-        ...
-
-    def annotate(self, x: Tensor) -> object:
-        """What the expert says of rows; a KnowledgeError where he refuses one."""
-        ...
-
-    def empty(self, x: Tensor) -> Tensor:
-        """For which rows the range allows nothing at all, (n,) bool."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ClassGrader:
     """A personal model of grades."""
@@ -292,6 +257,7 @@ class ClassGrader:
     promise: Promise = "safe"
 
     def target(self, text: str) -> BlendTarget:
+        """Read a target."""
         return class_target(text, self.schema.classes, self.schema.label)
 
     def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
@@ -307,6 +273,10 @@ class ClassGrader:
 
     @torch.no_grad()
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
+        """Of rows (n, d) the promised chance of targets, and how far the range leaves them, (n, t).
+
+        The latter is 0 where everything that the range allows lies in the target, and at most 1.
+        """
         known = self.annotate(x)
         inside = self._inside(targets)
         found = class_chances(self.personal, known, inside, ordered=self.schema.ordered)
@@ -316,6 +286,7 @@ class ClassGrader:
 
     @torch.no_grad()
     def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
+        """What may go wrong with one row, (1, d)."""
         known, ordered = self.annotate(x), self.schema.ordered
         inside = self._inside((target,))
         found = class_chances(self.personal, known, inside, ordered=ordered)
@@ -326,10 +297,12 @@ class ClassGrader:
         return found.risk(doubt, float(at_place[0, 0]))
 
     def annotate(self, x: Tensor) -> Examples:
+        """What the expert says of rows; a KnowledgeError where he refuses one."""
         return self.personal.annotate(x)
 
     @torch.no_grad()
     def empty(self, x: Tensor) -> Tensor:
+        """For which rows the range allows nothing at all, (n,) bool."""
         allows = self.personal.knowledge.range
         none = torch.zeros(len(x), dtype=torch.bool)
         return none if allows is None else ~allows(x).bool().any(1)
@@ -341,6 +314,7 @@ class ClassGrader:
 
     @torch.no_grad()
     def tell(self, x: Tensor) -> Forecast:
+        """All about one row, (1, d)."""
         known, classes = self.personal.annotate(x), self.schema.classes
         chances = self.personal.predict_proba(x)[0].double().tolist()
         heard = None if known.prior is None or not known.prior[0].any() else known.prior[0]
@@ -355,7 +329,7 @@ class ClassGrader:
 
 @dataclass(frozen=True, eq=False)
 class NumberGrader:
-    """A personal model of a number."""
+    """The same of a number."""
 
     regressor: PersonalRegressor
     label: str
@@ -425,6 +399,9 @@ class NumberGrader:
             dict(zip(names, found.classes[0].tolist(), strict=True)),
             tuple(pieces),
         )
+
+
+Grader = ClassGrader | NumberGrader  # a model that can be asked for targets
 
 
 def grader_for(

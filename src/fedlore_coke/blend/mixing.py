@@ -10,10 +10,11 @@ fedlore's own, the one of its simulated plants.
 Every rule leaves a blend of a coal with itself as it is, `Stiffened` excepted.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,31 +51,23 @@ class Mix:
         return self.dry @ self.properties[name]
 
 
-class MixingRule(Protocol):
-    """The value of one feature for each blend."""
+class MixingRule(ABC):
+    """The value of one feature for each blend; its texts name the properties that it needs."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The properties of coals that it is worked out from."""
-        ...
-
-    def __call__(self, mix: Mix, /) -> Array:
-        """n blends -> (n,)."""
-        ...
-
-
-class Texted:
-    """A rule whose texts name the properties of coals that it is worked out from."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
         every: Any = self
         values = (getattr(every, one.name) for one in fields(every))
         return tuple(value for value in values if isinstance(value, str))
 
+    @abstractmethod
+    def __call__(self, mix: Mix, /) -> Array:
+        """n blends -> (n,)."""
+
 
 @dataclass(frozen=True)
-class Additive(Texted):
+class Additive(MixingRule):
     """The mean by dry mass."""
 
     column: str  # of the coals; the feature's own name
@@ -87,7 +80,7 @@ class Additive(Texted):
 
 
 @dataclass(frozen=True)
-class AsCharged(Texted):
+class AsCharged(MixingRule):
     """The mean by mass as charged: moisture."""
 
     column: str  # of the coals; the feature's own name
@@ -100,7 +93,7 @@ class AsCharged(Texted):
 
 
 @dataclass(frozen=True)
-class Weighted(Texted):
+class Weighted(MixingRule):
     """The mean by the mass of a part: of the ash for oxides, of the vitrinite for V9-V13."""
 
     column: str  # of the coals; the feature's own name
@@ -119,7 +112,7 @@ class Weighted(Texted):
 
 
 @dataclass(frozen=True)
-class AshFree(Texted):
+class AshFree(MixingRule):
     """A percentage of the ash-free coal, such as Vdaf: additive on the dry coal."""
 
     column: str  # of the coals; the feature's own name
@@ -134,7 +127,7 @@ class AshFree(Texted):
 
 
 @dataclass(frozen=True)
-class Spread(Texted):
+class Spread(MixingRule):
     """The standard deviation of a mixture: variance = sum w (s² + (R - mean)²)."""
 
     column: str  # of the coals; the feature's own name
@@ -154,7 +147,7 @@ class Spread(Texted):
 
 
 @dataclass(frozen=True)
-class Log(Texted):
+class Log(MixingRule):
     """The geometric mean: additive in the logarithm, as maximum fluidity in ddpm."""
 
     column: str  # of the coals; the feature's own name
@@ -170,7 +163,7 @@ class Log(Texted):
 
 
 @dataclass(frozen=True)
-class Thinned(Texted):
+class Thinned(MixingRule):
     """Additive, less a loss where coals that hardly cake are mixed into coals that do.
 
     How far a coal falls short of caking is convex in its G, so the mean shortfall of the coals is
@@ -199,7 +192,7 @@ class Thinned(Texted):
 
 
 @dataclass(frozen=True)
-class Stiffened(Texted):
+class Stiffened(MixingRule):
     """Additive, less a loss for every percent of inerts in the blend above a limit.
 
     For plants that measured it. The fluidity of an inert-rich coal alone is then not its own.
@@ -219,7 +212,7 @@ class Stiffened(Texted):
 
 
 @dataclass(frozen=True)
-class Basicity(Texted):
+class Basicity(MixingRule):
     """The modified basicity index 100 A BR / (100 - V) from ash oxides, each weighed by ash.
 
     BR = (Fe2O3 + CaO + MgO + Na2O + K2O) / (SiO2 + Al2O3), V on the dry coal (Price et al. 1988).
@@ -242,7 +235,7 @@ class Basicity(Texted):
 
 
 @dataclass(frozen=True)
-class BasicityOfIndices(Texted):
+class BasicityOfIndices(MixingRule):
     """The same where only each coal's own index is known: basic and acid oxides make up the same
     part of every ash."""
 
@@ -261,7 +254,7 @@ class BasicityOfIndices(Texted):
 
 
 @dataclass(frozen=True)
-class Fixed(Texted):
+class Fixed(MixingRule):
     """What no coal brings along: the oven's temperature, the coking time."""
 
     value: float
