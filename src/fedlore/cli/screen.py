@@ -1,11 +1,10 @@
 """How a command speaks: to people in words and tables, to programs in one JSON document."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from rich.text import Text
 from typer.core import TyperOption
 
 from ..look.tables import TextTable
+from ..look.values import plain_values
 
 __all__ = [
     "ExitCode",
@@ -113,19 +113,6 @@ def current_screen() -> Screen:
     context = click.get_current_context(silent=True)
     found = None if context is None else context.meta.get(_KEY)
     return found if isinstance(found, Screen) else Screen()
-
-
-def plain_values(value: object) -> object:
-    """A result in what JSON has: paths are text, numbers that are none are null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain_values(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_values(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 @contextmanager

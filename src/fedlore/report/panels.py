@@ -148,9 +148,7 @@ class Line:
 class Panel:
     """What is compared side by side: one case at one share of the training rows."""
 
-    dataset: str
-    protocol: str
-    range: str
+    case: "Case"
     share: float | None
     lines: tuple[Line, ...]
     clients: tuple[str, ...]
@@ -207,8 +205,8 @@ class Case:
             lines = label([s for s in self._compared() if s.share == share])
             if len(lines) > 1 or len(self.shares) == 1:
                 clients = {score.client for line in lines for score in line.scores}
-                where = (self.dataset, self.protocol, self.range, share)
-                kept.append(Panel(*where, tuple(lines), tuple(sorted(clients, key=natural))))
+                ordered = tuple(sorted(clients, key=natural))
+                kept.append(Panel(self, share, tuple(lines), ordered))
         return kept
 
     def _compared(self) -> list[Score]:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 MOST_CLIENTS = 12  # bars of more do not fit a page; the tables have them all
 
 
-def panel_plots(panel: Panel, name: str, subtitle: str) -> list[Plot]:
+def panel_plots(panel: Panel, name: str) -> list[Plot]:
     """The plots of one panel: mean TA, TA and POV by client, differences."""
+    subtitle = panel.case.title
     if panel.share is not None:
         subtitle = f"{subtitle} · {percent(panel.share)} % of rows".removeprefix(" · ")
     made = [_means(panel, f"{name}-means", subtitle)]
@@ -47,7 +48,7 @@ def panel_plots(panel: Panel, name: str, subtitle: str) -> list[Plot]:
 
 def _means(panel: Panel, name: str, subtitle: str) -> Plot:
     lines = [line for line in panel.lines if line.interval("ta", panel.clients)]
-    paper = [paper_mean(panel, line) for line in lines]
+    paper = [paper_mean(panel.case, line) for line in lines]
     dots = "mean, 95 % interval" if panel.seeds > 1 else "mean over clients"
 
     def paint(axes: "Axes") -> None:

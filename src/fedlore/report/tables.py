@@ -174,7 +174,7 @@ def _percent(values: torch.Tensor, place: int) -> str:
 
 def accuracy_table(panel: Panel) -> TextTable:
     """TA of every line at every client and on average, the best of each column marked."""
-    paper = [paper_mean(panel, line) for line in panel.lines]
+    paper = [paper_mean(panel.case, line) for line in panel.lines]
     columns: list[list[str | Cell]] = [[line.label for line in panel.lines]]
     columns.append([line.model for line in panel.lines])
     for column in _columns(panel, "ta"):
@@ -182,7 +182,7 @@ def accuracy_table(panel: Panel) -> TextTable:
         columns.append([Cell(percent_text(v), i in best) for i, v in enumerate(column)])
     head = ["approach", "model", *panel.clients, "mean"]
     if any(p is not None for p in paper):
-        head.append(_papers(panel))
+        head.append(_papers(panel.case))
         columns.append(["–" if p is None else f"{p:.1f}" for p in paper])
     title = f"Test accuracy (TA), %{_at(panel)}"
     body = zip(*columns, strict=True)
@@ -293,15 +293,15 @@ def _best(column: Sequence[MeanInterval | None]) -> set[int]:
     return {i for i, value in enumerate(shown) if value == max(known)}
 
 
-def _is_papers(case: Case | Panel) -> bool:
+def _is_papers(case: Case) -> bool:
     return case.dataset in PAPER_DATA and case.protocol in PAPER_PROTOCOLS
 
 
-def _papers(case: Case | Panel) -> str:
+def _papers(case: Case) -> str:
     return "the paper's mean" if case.range == "oracle" else "the paper's mean (oracle ranges)"
 
 
-def paper_mean(case: Case | Panel, line: Line) -> float | None:
+def paper_mean(case: Case, line: Line) -> float | None:
     """What the paper prints for the like of this line; its λ was 0.3."""
     if not _is_papers(case) or line.trust not in (None, 0.3):
         return None

@@ -63,7 +63,7 @@ def plots(
     made: list[Plot] = []
     for panel in case.panels():
         own = name if panel.share is None else f"{name}-{words.percent(panel.share)}"
-        made += panel_plots(panel, own, case.title)
+        made += panel_plots(panel, own)
     made += trust_curve(case, f"{name}-trust")
     made += share_curve(case, f"{name}-share")
     made += rounds_curve(case, history, f"{name}-rounds")

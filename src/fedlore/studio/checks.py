@@ -1,6 +1,5 @@
 """Findings of the linter at their cells, and the whole draft as the plain values a page shows."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from ..kernel.sheets import POLICIES
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
+from ..look.values import plain_values
 from .answers import first_error
 from .draft import Workspace
 from .grids import RuleGrid, read_grids, sources_in
@@ -48,7 +48,9 @@ def _refuse_code(members: Mapping[str, bytes]) -> None:
 
 def tell_findings(findings: Sequence[Finding], grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Findings as plain values, with the cell of the grid each belongs to."""
-    return [{**jsonable(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings]
+    return [
+        {**plain_values(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings
+    ]
 
 
 def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
@@ -69,17 +71,6 @@ def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
 def _bare(title: str) -> str:
     """A title without its unit, as places name columns."""
     return title.partition("[")[0].strip()
-
-
-def jsonable(value: Any) -> Any:
-    """Plain values that JSON can hold: what is not finite becomes None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: jsonable(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(part) for part in value]
-    return value
 
 
 _SETTINGS = ("trust", "reliance", "outside", "conflict", "label", "classes", "ordered", "floor")
@@ -110,10 +101,10 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
     checkup, grids = judge(members), read_grids(members)
     return {
         **about,
-        "settings": jsonable({key: values[key] for key in _SETTINGS if key in values})
+        "settings": plain_values({key: values[key] for key in _SETTINGS if key in values})
         | _row_trust(checkup),
-        "card": jsonable(values.get("card", {})),
-        "sources": {side: jsonable(sources_in(values, side)) for side in ("predict", "range")},
+        "card": plain_values(values.get("card", {})),
+        "sources": {side: plain_values(sources_in(values, side)) for side in ("predict", "range")},
         "combine": {side: _combine(values.get(side)) for side in ("predict", "range")},
         "schema": tell_schema(members),
         "grids": [grid.as_row() for grid in grids],

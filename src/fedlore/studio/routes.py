@@ -9,8 +9,9 @@ from fastapi import FastAPI
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
+from ..look.values import plain_values
 from .book import write_book
-from .checks import check_draft, jsonable, judge, show_workspace
+from .checks import check_draft, judge, show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
 from .draft import Workspace
 from .edits import (
@@ -118,7 +119,7 @@ def _add_versions(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
 
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:
-        return dict(jsonable(compare_versions(desk, said.before, said.after, model)))
+        return dict(plain_values(compare_versions(desk, said.before, said.after, model)))
 
     @app.get("/api/book")
     def book() -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
         members, checkup = present()
         x = tried_row(said.row, checkup)
         told = judge_row(checkup, x, read_grids(members))
-        return dict(jsonable({**told, "model": model.say(x, checkup)}))
+        return dict(plain_values({**told, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples/propose")
     def propose() -> dict[str, Any]:
@@ -186,7 +187,7 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
         checkup = present()[1]
         rows = rows_of_site(desk.place.data, checkup)
         name = desk.place.data.name if desk.place.data else ""
-        return dict(jsonable(tell_data(checkup, rows, name)))
+        return dict(plain_values(tell_data(checkup, rows, name)))
 
     @app.post("/api/trust")
     def trust() -> dict[str, Any]:
