@@ -1,7 +1,7 @@
 """The coals on offer: properties, prices, stock and how much of each a blend may hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,23 +79,21 @@ class Coals:
 
     def named(self, shares: Array) -> dict[str, float]:
         """Shares (c,) by name, of the coals that a blend holds, largest first."""
-        held = sorted(np.flatnonzero(shares > 1e-9).tolist(), key=lambda i: -shares[i])
-        return {self.names[i]: float(shares[i]) for i in held}
+        return {self.names[i]: float(shares[i]) for i in held_places(shares)}
 
     def shares(self, named: Mapping[str, float]) -> Array:
         """The same as an array again, (c,)."""
         return np.array([named.get(name, 0.0) for name in self.names])
 
-    def without(self, name: str) -> "Coals":
-        """The same list where this coal may not be used."""
-        low, high = (bound.copy() for bound in self.bounds)
-        low[self.place(name)] = high[self.place(name)] = 0.0
-        return replace(self, least=low, most=high)
-
     def _refuse(self, column: str, values: Array, wrong: NDArray[np.bool_], rule: str) -> None:
         if wrong.any():
             i = int(wrong.argmax())
             raise FedloreError(f"coal '{self.names[i]}': {column} {rule}, got {values[i]:g}")
+
+
+def held_places(shares: Array) -> list[int]:
+    """The coals that a blend holds, largest first."""
+    return sorted(np.flatnonzero(shares > 1e-9).tolist(), key=lambda i: -shares[i])
 
 
 def read_coals(path: str | Path, *, form: FileForm | None = None) -> Coals:

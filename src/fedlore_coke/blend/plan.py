@@ -9,11 +9,11 @@ import numpy as np
 from fedlore.errors import FedloreError
 
 from .check import check
-from .coals import Array
+from .coals import Array, held_places
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
 from .mixing import rows_of
-from .order import Blend, BlendPlan, Order, Point, Relaxation, held_places
+from .order import Blend, BlendPlan, Order, Point, Relaxation
 from .reasons import relaxations, shortage, unreachable
 from .search import (
     FULL,
@@ -189,7 +189,7 @@ class _Planner:
         """The best blend without each coal of the plan in turn, where there is one."""
         self.report("without each coal")
         found: list[tuple[int, Array | None]] = []
-        for i in sorted(held_places(shares), key=lambda i: -shares[i]):
+        for i in held_places(shares):
             if self.limits.low[i] <= 0:
                 fewer = _bar(self.limits, i)
                 other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
