@@ -7,6 +7,7 @@ itself a row is marked, and the others are answered all the same.
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -45,7 +46,7 @@ class HeardClasses:
         allowed[refused] = False
         return HeardClasses(schema, refused, prior, allowed)
 
-    @property
+    @cached_property
     def expert(self) -> Tensor:
         """A class, or -1 where he is silent, (n,)."""
         return torch.where(self.prior.sum(1) > 0, self.prior.argmax(1), -1)
@@ -85,24 +86,29 @@ class HeardClasses:
         bits = ["".join("01"[may] for may in row) for row in self.allowed.tolist()]
         return {"refused": self.refused.tolist(), "expert": self.expert.tolist(), "allowed": bits}
 
+    @cached_property
     def words(self) -> list[str]:
         """The answer to each row in few words: what the expert says, and what is possible."""
         found = []
-        for row, refused in enumerate(self.refused.tolist()):
-            said, possible = self.cells(row)[:2]
+        rows = zip(self.expert.tolist(), self.allowed.tolist(), self.refused.tolist(), strict=True)
+        for place, may, refused in rows:
+            said, possible = self._say(place, may)
             limited = f"{said} (possible: {possible})" if possible != "all" else said
             found.append("contradiction" if refused else limited)
         return found
 
+    def _say(self, place: int, may: list[bool]) -> tuple[str, str]:
+        classes = self.schema.classes
+        said = SILENT_WORD if place < 0 else classes[place]
+        return said, format_outcome([i for i, yes in enumerate(may) if yes], classes, "range")
+
     def changes(self, other: Any) -> list[tuple[str, str]]:
         """What kind of change each row's answer is to another one; a pair of equals is none."""
-        return list(zip(self.words(), other.words(), strict=True))
+        return list(zip(self.words, other.words, strict=True))
 
     def cells(self, row: int) -> list[str]:
         """The answer to a row as the last cells of an example."""
-        may, place = self.allowed[row].nonzero().flatten().tolist(), int(self.expert[row])
-        said = SILENT_WORD if place < 0 else self.schema.classes[place]
-        return [said, format_outcome(may, self.schema.classes, "range"), ""]
+        return [*self._say(int(self.expert[row]), self.allowed[row].tolist()), ""]
 
     def name(self, value: float) -> str:
         """One answer, as people call it."""
@@ -175,6 +181,7 @@ class HeardNumbers:
         told = {key: [v if math.isfinite(v) else None for v in values] for key, values in ends}
         return {"refused": self.refused.tolist(), **told}
 
+    @cached_property
     def words(self) -> list[str]:
         return [
             "contradiction"

@@ -129,7 +129,7 @@ def _answers(
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]], NDArray[np.bool_]]:
     """Before and after in words, what kind of change it is, and whether it is one."""
     one, two = hear_knowledge(old, rows), hear_knowledge(new, rows)
-    words, kinds = list(zip(one.words(), two.words(), strict=True)), one.changes(two)
+    words, kinds = list(zip(one.words, two.words, strict=True)), one.changes(two)
     return words, kinds, np.array([a != b for a, b in kinds])
 
 
