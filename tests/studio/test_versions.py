@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.studio import make_studio
+from fedlore.studio.answers import hear_knowledge
 from fedlore.studio.checks import judge
 from fedlore.studio.compare import compare_answers
-from fedlore.studio.verdict import hear_knowledge
 from fedlore.studio.versions import keep_version, list_versions, named_files, version_files
 
 from ..bundle.serve.asking import ask
