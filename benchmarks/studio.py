@@ -17,9 +17,8 @@ from functools import partial
 
 from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.tables.sheets import csv_bytes
-from fedlore.studio.checks import judge
+from fedlore.studio.checks import check_draft, judge
 from fedlore.studio.compare import compare_answers
-from fedlore.studio.edits import check_draft
 from fedlore.studio.grids import read_grids
 from fedlore.studio.maps import draw_map
 from fedlore.studio.verdict import judge_row, tried_row
@@ -101,7 +100,7 @@ def main() -> None:
     print(f"{'rules':>6} {'lint':>9} {'studio':>9} {'try':>8} {'map':>8}   milliseconds")
     for rules in (12, 50, 200, 1_000):
         files = site(rules)
-        checkup = judge(files).checkup
+        checkup = judge(files)
         x = tried_row(row, checkup)
         grids = read_grids(files)
         lint, studio = best(partial(check_file, files)), best(partial(check_draft, files))

@@ -94,15 +94,15 @@ def _write_site(folder: Path, plant: Plant, charged: Tensor) -> None:
         sets = ConformalRange.calibrate(soft, held, alpha=0.05)
         known = replace(known, prediction=soft, range=sets, outside="widen", conflict="restrict")
         known.write(folder / "knowledge.toml")
-        _write_examples(folder / "calibration.csv", held)
+        write_examples(folder / "calibration.csv", held, label="grade")
     else:
         low, high = (Formula.parse(f"{text} + {side}", schema) for side in (-BOUND, BOUND))
         limits = FormulaRange(low, high, EDGES)
         replace(known, prediction=GradedFormula(formula, EDGES), range=limits).write(
             folder / "knowledge.toml"
         )
-    _write_examples(folder / "train.csv", train)
-    _write_examples(folder / "test.csv", plant.test)
+    write_examples(folder / "train.csv", train, label="grade")
+    write_examples(folder / "test.csv", plant.test, label="grade")
 
 
 def _scope(x: Tensor) -> Schema:
@@ -158,13 +158,14 @@ def _condition(low: float, high: float) -> str:
     return f">= {low:g}" if high == math.inf else f"[{low:g}..{high:g})"
 
 
-def _write_examples(path: Path, data: Examples) -> None:
+def write_examples(path: Path, data: Examples, *, label: str, form: str = ".6g") -> None:
+    """Labelled rows as CSV, their numbers in this form."""
     assert data.y is not None
     rows = (
-        [*(f"{v:.6g}" for v in values), COKE.classes[label]]
-        for values, label in zip(data.x.tolist(), data.y.tolist(), strict=True)
+        [*(f"{v:{form}}" for v in values), COKE.classes[y]]
+        for values, y in zip(data.x.tolist(), data.y.tolist(), strict=True)
     )
-    _write(path, [[*COKE.names, "grade"], *rows])
+    _write(path, [[*COKE.names, label], *rows])
 
 
 def _write(path: Path, rows: Iterable[Sequence[str]]) -> None:

@@ -1,9 +1,8 @@
 """A whole federation on one machine: the four simulated coking plants, each in a folder."""
 
-import csv
 from pathlib import Path
+from typing import Any
 
-from fedlore import Examples
 from fedlore.errors import FedloreError
 from fedlore.federation.kits.kit import SECURE, add_site, init, unpack
 from fedlore.federation.processes import free_port
@@ -12,6 +11,7 @@ from fedlore.privacy import LEAST
 
 from .experts import BOUND, COKE, EDGES
 from .plants import PROFILES, Plant, coking_plants
+from .starter import write_examples
 
 
 def make_trial(
@@ -28,15 +28,8 @@ def make_trial(
     if not 1 <= sites <= len(PROFILES):
         raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
     secure = secure and sites >= LEAST
-    init(
-        folder,
-        name="coke",
-        address=address,
-        schema=COKE,
-        rounds=rounds,
-        secure=secure,
-        recipe=recipe,
-    )
+    asked: dict[str, Any] = {"rounds": rounds, "secure": secure, "recipe": recipe}
+    init(folder, name="coke", address=address, schema=COKE, **asked)
     home = folder / "sites"
     home.mkdir()
     paths = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}
@@ -45,8 +38,8 @@ def make_trial(
         kit = kit.rename(home / kit.name)
         site = unpack(kit)
         kit.unlink()
-        _write_rows(site / "train.csv", plant.train)
-        _write_rows(site / "test.csv", plant.test)
+        write_examples(site / "train.csv", plant.train, label=COKE.label, form="")
+        write_examples(site / "test.csv", plant.test, label=COKE.label, form="")
         (site / "knowledge.toml").write_text(_knowledge(plant), encoding="utf-8")
 
 
@@ -54,15 +47,6 @@ def make_trial_here(folder: Path, *, sites: int, rounds: int, recipe: str) -> No
     """The same on a free port of this machine."""
     address = f"127.0.0.1:{free_port()}"
     make_trial(folder, sites=sites, address=address, rounds=rounds, recipe=recipe)
-
-
-def _write_rows(path: Path, data: Examples) -> None:
-    assert data.y is not None
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow([*COKE.names, COKE.label])
-        for row, y in zip(data.x.tolist(), data.y.tolist(), strict=True):
-            out.writerow([*(repr(value) for value in row), COKE.classes[y]])
 
 
 def _knowledge(plant: Plant) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from unittest import mock
 
 import click
+from typer.testing import CliRunner
 
-from fedlore.cli.app import load_command, main
+from fedlore.cli.app import app, load_command, main
 from fedlore.cli.commands import all_commands
 
 
@@ -39,6 +40,20 @@ def spoken(*arguments: object, columns: int = 120) -> Spoken:
             code = end.code
     texts = (one.buffer.getvalue().decode() for one in (out, err))
     return Spoken(int(str(code or 0)), *texts)
+
+
+def typed(*arguments: object, code: int = 0) -> str:
+    """What a command that ends well says, or one that ends with this code."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert done.exit_code == code, (arguments, done.exception, done.output)
+    return done.output
+
+
+def refused(*arguments: object) -> str:
+    """The sentence with which a command refuses."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert done.exit_code, done.output
+    return f"{done.exception} {done.output}"
 
 
 def leaves() -> dict[str, click.Command]:

@@ -10,32 +10,25 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from fedlore import checker
-from fedlore.cli.app import app
 from fedlore_coke.experts import COKE
 
+from .spoken import typed
+
 COALS = Path(__file__).parents[2] / "examples" / "coke"
-
-
-def fedlore(*arguments: object, code: int = 0) -> str:
-    """Run a command in this process and give what it printed."""
-    done = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert done.exit_code == code, done.output + repr(done.exception)
-    return done.output
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """Four plants, trained, with a bundle of one of them."""
     folder = tmp_path_factory.mktemp("case")
-    fedlore("new", folder / "plants")
+    typed("new", folder / "plants")
     config = folder / "plants" / "federation.toml"
     text = re.sub(r"approaches = \[.*\]", 'approaches = ["FL+mask", "lore"]', config.read_text())
     config.write_text(text)
-    fedlore("run", config, "--out", folder / "results")
-    fedlore("export", folder / "results", "--client", "plant-1", "--out", folder / "plant.lore")
+    typed("run", config, "--out", folder / "results")
+    typed("export", folder / "results", "--client", "plant-1", "--out", folder / "plant.lore")
     return folder
 
 
@@ -45,11 +38,11 @@ def sites(home: Path) -> Path:
 
 def test_what_the_experts_wrote_passes_the_lint(home):
     for site in sorted(sites(home).iterdir()):
-        assert "0 errors" in fedlore("lint", site / "knowledge.toml")
+        assert "0 errors" in typed("lint", site / "knowledge.toml")
 
 
 def test_predictions_stay_inside_the_range_and_say_why(home):
-    fedlore("predict", home / "plant.lore", sites(home) / "plant-1" / "test.csv",
+    typed("predict", home / "plant.lore", sites(home) / "plant-1" / "test.csv",
             "--out", home / "graded.csv", "--why")  # fmt: skip
     with open(home / "graded.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -61,7 +54,7 @@ def test_predictions_stay_inside_the_range_and_say_why(home):
 
 
 def test_the_range_is_certified_and_an_independent_checker_agrees(home):
-    assert "verdict: proved" in fedlore("certify", home / "plant.lore", "--out", home / "c.json")
+    assert "verdict: proved" in typed("certify", home / "plant.lore", "--out", home / "c.json")
     done = subprocess.run(
         [sys.executable, Path(checker.__file__).parent, home / "c.json", home / "plant.lore"],
         capture_output=True,
@@ -73,7 +66,7 @@ def test_the_range_is_certified_and_an_independent_checker_agrees(home):
 
 @pytest.mark.slow
 def test_a_blend_is_planned(home):
-    fedlore("blend", COALS / "coals.csv", "--mixing", COALS / "mixing.toml", "--target",
+    typed("blend", COALS / "coals.csv", "--mixing", COALS / "mixing.toml", "--target",
             "grade>=CSR40", "--confidence", "0.6", "--max-coals", "4", "--beyond-scope",
             "--model", home / "plant.lore", "--out", home / "plan")  # fmt: skip
     plan = json.loads((home / "plan" / "plan.json").read_text())

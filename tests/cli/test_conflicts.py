@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from fedlore import FedloreError
 from fedlore.cli.app import app
 
+from .spoken import refused, typed
 from .tasks import write_federation
 
 WORDS = "has 1 error and is not used, first error: "
@@ -27,18 +28,14 @@ def world(request, tmp_path_factory) -> tuple[Path, str]:
     home = tmp_path_factory.mktemp(request.param)
     write_federation(home, request.param)
     spoil(home / "sites" / "east", request.param)
-    asked = ["run", str(home / "federation.toml"), "--out", str(home / "out")]
-    done = CliRunner().invoke(app, asked)
-    assert isinstance(done.exception, FedloreError), done.output
-    assert f"knowledge.toml of 'east' {WORDS}" in str(done.exception)
+    asked = ["run", home / "federation.toml", "--out", home / "out"]
+    assert refused(*asked).startswith(f"knowledge.toml of 'east' {WORDS}")
     assert not (home / "out" / "results.jsonl").exists()
-    done = CliRunner().invoke(app, [*asked, "--accept-conflicts"])
-    assert done.exit_code == 0, done.exception
-    take = ["export", str(home / "out"), "--client", "east", "--out", str(home / "east.lore")]
-    done = CliRunner().invoke(app, take)
-    assert f"the knowledge of 'east' {WORDS}" in str(done.exception)
+    typed(*asked, "--accept-conflicts")
+    take = ["export", home / "out", "--client", "east", "--out", home / "east.lore"]
+    assert refused(*take).startswith(f"the knowledge of 'east' {WORDS}")
     assert not (home / "east.lore").exists()
-    assert CliRunner().invoke(app, [*take, "--accept-conflicts"]).exit_code == 0
+    typed(*take, "--accept-conflicts")
     return home, request.param
 
 
@@ -70,5 +67,4 @@ def test_every_command_refuses_what_lint_calls_an_error(world, command, made, mo
 def test_lint_and_run_agree_where_there_is_no_conflict(world, tmp_path):
     home, _ = world
     shutil.copytree(home / "sites" / "west", tmp_path / "west")
-    done = CliRunner().invoke(app, ["lint", str(tmp_path / "west" / "knowledge.toml")])
-    assert done.exit_code == 0 and "0 errors" in done.output
+    assert "0 errors" in typed("lint", tmp_path / "west" / "knowledge.toml")

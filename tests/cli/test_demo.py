@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
+from fedlore.experiments import APPROACHES
 
 from .spoken import spoken
 
@@ -31,18 +32,7 @@ def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch, sho
     assert done.exit_code == 0, done.exception
     assert "On its own, a site's best model is right on" in done.stdout
     assert "extra trees and boosted trees are not installed" in done.stdout
-    for name in (
-        "local best",
-        "ML",
-        "P-KM",
-        "MLwKM",
-        "FL",
-        "FLwKM",
-        "FL+mask",
-        "lore",
-        "simulated",
-    ):
-        assert name in done.stdout
+    assert all(name in done.stdout for name in (*(a.name for a in APPROACHES), "simulated"))
     assert "95 % interval, paired by seed" in done.stdout
     rows = read_rows(tmp_path / "o" / "results.jsonl")
     assert len(rows) == 2 * 8 * 4

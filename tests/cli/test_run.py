@@ -1,13 +1,11 @@
 """fedlore new, run and tune, as a newcomer types them."""
 
-from typer.testing import CliRunner
-
-from fedlore.cli.app import app
 from fedlore.cli.tune import _with_trust
 from fedlore.core.history import read_rows
 from fedlore.engine.tuning import Trust
 from fedlore.knowledge import Knowledge
 
+from .spoken import refused, typed
 from .test_demo import fedlore
 
 QUICK = """
@@ -19,13 +17,6 @@ hidden = [4]
 [plan]
 epochs = 1
 """
-
-
-def typed(*arguments: str) -> str:
-    """What a command says, in this process."""
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.exception
-    return done.output
 
 
 def test_new_then_run_then_tune(tmp_path, monkeypatch):
@@ -53,8 +44,7 @@ def test_errors_are_one_line(tmp_path):
 
 
 def test_a_folder_without_sites_is_named(tmp_path):
-    done = CliRunner().invoke(app, ["tune", str(tmp_path)])
-    assert "a site is a folder with a train.csv and a knowledge.toml" in str(done.exception)
+    assert "a site is a folder with a train.csv and a knowledge.toml" in refused("tune", tmp_path)
 
 
 def test_only_the_two_lambdas_of_a_file_change():
@@ -75,5 +65,5 @@ def test_what_a_person_wrote_behind_the_lambdas_stays():
 
 
 def test_a_federation_that_is_not_there_leaves_no_folder_behind(tmp_path):
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "no.toml"), "--out", str(tmp_path / "o")])
-    assert "there is no" in str(done.exception) and not list(tmp_path.iterdir())
+    said = refused("run", tmp_path / "no.toml", "--out", tmp_path / "o")
+    assert "there is no" in said and not list(tmp_path.iterdir())

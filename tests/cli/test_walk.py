@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 
 from ..bundle.serve.process import serving
+from .spoken import typed
 
 COMMANDS = ("draft", "lint", "run", "export", "predict", "serve", "certify", "onnx", "update")
 QUICK = """\
@@ -111,12 +110,6 @@ AWKWARD: dict[str, tuple[Callable[..., Path], Callable[[Table], Table], str | No
     "diabetes": (commas, words_and_blanks, None, "bmi,sex,then\n> 0.05,f,>= 50\n"),
     "digits": (plain, lambda t: t, "7", 'pixel_0_2,then\n> 14,"in 0, 2, 3, 5, 7"\n'),
 }
-
-
-def typed(*arguments: object, code: int = 0) -> str:
-    done = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert done.exit_code == code, (arguments, done.exception, done.output)
-    return done.output
 
 
 def walk(name: str, home: Path) -> set[str]:

@@ -112,7 +112,7 @@ def test_it_is_predicted_explained_drawn_and_certified(tmp_path):
     personal = Personal(mlp(1, 3, hidden=(4,), seed=0), known)
     bundle = bundle_of(personal, "plant", schema=known.schema)
     assert "interpolate(ash, 0, 2, 10, 8, 20, 8, 40, 25) = 8" in str(reasons(bundle, x)[0])
-    told = judge_row(judge(files()).checkup, x[1:], read_grids(files()))
+    told = judge_row(judge(files()), x[1:], read_grids(files()))
     assert told["allowed"] == ["B", "C"] and not told["refused"]
     session = onnxruntime.InferenceSession(to_onnx(personal).SerializeToString())
     got = session.run(["allowed"], {"rows": X.double().numpy()})[0]

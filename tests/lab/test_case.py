@@ -4,7 +4,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from fedlore.cli.app import app
+from fedlore.core.history import read_rows
+from fedlore.experiments import APPROACHES
+from fedlore_coke import measured
 from fedlore_coke.measured import MeasuredCokes
 from fedlore_lab.paper import case, realcoke
 from fedlore_lab.paper.case import run_measured, run_simulated
@@ -82,6 +87,17 @@ def test_finished_seeds_are_not_computed_again(tmp_path, monkeypatch):
     monkeypatch.setattr(case, "run_demo", counted)
     both = run_simulated(2, tmp_path, demo=QUICK)
     assert asked == [1] and both[: len(first)] == first
+
+
+def test_the_command_tells_each_seed_and_leaves_out_what_is_not_there(tmp_path, monkeypatch):
+    row = {"client": "a", "ta": 0.5, "pov": 0.0}
+    rows = [row | {"approach": approach.name} for approach in APPROACHES]
+    monkeypatch.setattr(case, "run_demo", lambda demo, *, seed: [r | {"seed": seed} for r in rows])
+    monkeypatch.setattr(measured, "places", lambda folder: [tmp_path])
+    done = CliRunner().invoke(app, ["paper", "case", "--seeds", "2", "--out", str(tmp_path / "o")])
+    assert done.exit_code == 0, done.exception
+    assert "The real cokes are left out" in done.output
+    assert len(read_rows(tmp_path / "o" / "case-coke.jsonl")) == 2 * len(APPROACHES)
 
 
 def test_intervals_of_few_rows_do_not_shrink_with_seeds():

@@ -36,11 +36,13 @@ CHOSEN = settings_named(
 )
 
 
-@pytest.fixture(autouse=True)
-def few_looks(monkeypatch):
-    monkeypatch.setattr(leak_observe, "PROBES", 3)
-    monkeypatch.setattr(leak_observe, "DRAWINGS", 1)
-    monkeypatch.setitem(leak_module.ELSEWHERE, "coke", 2)
+@pytest.fixture(autouse=True, scope="module")
+def few_looks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leak_observe, "PROBES", 3)
+        patch.setattr(leak_observe, "DRAWINGS", 1)
+        patch.setitem(leak_module.ELSEWHERE, "coke", 2)
+        yield
 
 
 def small(seed):
@@ -51,12 +53,17 @@ def small(seed):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leak_observe, "PROBES", 3)
-        patch.setattr(leak_observe, "DRAWINGS", 1)
-        patch.setitem(leak_module.ELSEWHERE, "coke", 2)
-        out = tmp_path_factory.mktemp("audit")
-        return audit("coke", small, settings=CHOSEN, seeds=range(3), out=out), out
+    out = tmp_path_factory.mktemp("audit")
+    return audit("coke", small, settings=CHOSEN, seeds=range(3), out=out), out
+
+
+@pytest.fixture
+def by_name(rows):
+    return {line.setting.name: line for line in lines(rows[0])}
+
+
+def shorter(seed):
+    return replace(small(seed), rounds=1)
 
 
 def test_every_setting_seed_and_site_has_a_row(rows):
@@ -67,34 +74,29 @@ def test_every_setting_seed_and_site_has_a_row(rows):
     assert all(0 <= r["ta"] <= 1 for r in found)
 
 
-def test_the_known_leak_is_found_exactly_and_only_where_uploads_are_seen(rows):
-    by_name = {line.setting.name: line for line in lines(rows[0])}
+def test_the_known_leak_is_found_exactly_and_only_where_uploads_are_seen(by_name):
     assert by_name["plain"].leaks["union"].score == 1.0
     assert by_name["lore 1"].leaks["union"].score == 1.0
     assert by_name["plain"].leaks["row range"].score > 0.8
     assert by_name["private head"].leaks["row range"].score > 0.8
     for name in ("sum", "lore 1, sum"):
         assert by_name[name].leaks["union"].score < 0.5
-        assert (
-            by_name[name].leaks["row right"] is None or by_name[name].leaks["row right"].at_chance
-        )
+        right = by_name[name].leaks["row right"]
+        assert right is None or right.at_chance
 
 
-def test_what_is_not_in_the_training_is_not_attacked(rows):
-    by_name = {line.setting.name: line for line in lines(rows[0])}
+def test_what_is_not_in_the_training_is_not_attacked(by_name):
     assert by_name["mask"].leaks["trust"] is None
     assert by_name["lore 1"].leaks["row right"] is None
     assert by_name["plain"].leaks["trust"] is not None
 
 
-def test_views_of_one_training_have_one_accuracy(rows):
-    by_name = {line.setting.name: line for line in lines(rows[0])}
+def test_views_of_one_training_have_one_accuracy(by_name):
     assert by_name["plain"].ta == by_name["sum"].ta == by_name["sum, collusion"].ta
     assert by_name["sum"].loss.mean == 0.0
 
 
-def test_the_control_says_what_the_labels_told(rows):
-    by_name = {line.setting.name: line for line in lines(rows[0])}
+def test_the_control_says_what_the_labels_told(by_name):
     assert by_name["plain"].beyond.score == 1.0
     assert by_name["mask"].beyond is None
     assert by_name["sum, collusion"].beyond is None
@@ -111,23 +113,18 @@ def test_a_finished_cell_is_not_computed_again(tmp_path, monkeypatch):
         patch.setattr(leak_module.Watchtower, "observe", never)
         assert audit("coke", small, settings=chosen, seeds=range(3), out=tmp_path) == first
         with pytest.raises(AssertionError, match="computed again"):  # another plan, another cell
-            audit(
-                "coke",
-                lambda seed: replace(small(seed), rounds=1),
-                settings=chosen,
-                seeds=range(3),
-                out=tmp_path,
-            )
+            audit("coke", shorter, settings=chosen, seeds=range(3), out=tmp_path)
     (tmp_path / "cells" / "coke-0-plain.npz").write_bytes(b"no archive")
     with pytest.raises(FedloreError, match="not a cell of an audit"):
         audit("coke", small, settings=chosen, seeds=range(3), out=tmp_path)
 
 
-def test_only_quiet_settings_that_cost_little_are_recommended():
-    def row(setting, ta, error):
-        scores = {f"{a} {w}": v for a in ATTACKS for w, v in (("error", error), ("chance", 0.5))}
-        return {"case": "c", "setting": setting, "seed": 0, "site": "s", "ta": ta, **scores}
+def row(setting, ta, error=0.5):
+    scores = {f"{a} {w}": v for a in ATTACKS for w, v in (("error", error), ("chance", 0.5))}
+    return {"case": "c", "setting": setting, "seed": 0, "site": "s", "ta": ta, **scores}
 
+
+def test_only_quiet_settings_that_cost_little_are_recommended():
     found = lines([row("plain", 0.8, 0.0), row("sum", 0.795, 0.5), row("mask, sum", 0.7, 0.5)])
     assert [line.setting.name for line in recommend(found)] == ["sum"]
     assert "under: sum (79.5 %)" in leak_verdict(found)

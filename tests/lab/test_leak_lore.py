@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from fedlore import Plan
-from fedlore.core.history import Row
 from fedlore.core.one_shot import Basis, OneShot, sum_rows
 from fedlore.engine.lore import default_space
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
-from fedlore_lab.leak.attacks import ATTACKS
 from fedlore_lab.leak.audit import draw_case
 from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_signs
 from fedlore_lab.leak.observe import Watchtower
@@ -19,6 +17,8 @@ from fedlore_lab.leak.page import leak_verdict
 from fedlore_lab.leak.score import auc
 from fedlore_lab.leak.settings import DEFAULT, settings_named
 from fedlore_lab.leak.summary import lines
+
+from .test_leak import row
 
 USUAL = default_space(17, ordered=True)
 SHORT = replace(  # what sites make alone says nothing more of the uploads
@@ -53,7 +53,7 @@ def test_single_uploads_tell_ranges_and_rows(tower):
 
 def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_site(tower):
     watch, found = tower
-    run = watch._overheard[TOGETHER.training]
+    run = watch.overheard[TOGETHER.training]
     assert all(len(e.uploads) == 1 for rounds in run.spy.kept.values() for e in rounds)
     assert {len(told) for told in run.spy.answers.values()} == {1}
     seen = found[DEFAULT]
@@ -66,7 +66,7 @@ def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_
 def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     """So that the view of sums in other settings attacks what a deployed federation shows."""
     watch, _ = tower
-    bare, masked = (watch._overheard[s.training] for s in (COLLUSION, TOGETHER))
+    bare, masked = (watch.overheard[s.training] for s in (COLLUSION, TOGETHER))
     sums, hidden = (run.said("gram", "plant-1", "sum") for run in (bare, masked))
     for name in sums:
         assert torch.allclose(sums[name], hidden[name], rtol=1e-9, atol=1e-6)
@@ -79,7 +79,7 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
 
 
 def test_one_site_that_tells_takes_its_answers_off(tower):
-    run = tower[0]._overheard[SINGLE.training]
+    run = tower[0].overheard[SINGLE.training]
     told = run.spy.answers["gram"]
     left = run.said("gram", "plant-1", "collusion")
     others = [told[name]["energy"] for name in told if name != "plant-2"]
@@ -114,10 +114,6 @@ def test_a_row_sticks_out_of_sums_that_it_is_not_in_unless_they_are_of_many(rows
 
 
 def test_the_verdict_names_what_hiding_costs_the_default():
-    def row(setting: str, ta: float) -> Row:
-        scores = {f"{a} {w}": 0.5 for a in ATTACKS for w in ("error", "chance")}
-        return {"case": "c", "setting": setting, "seed": 0, "site": "s", "ta": ta, **scores}
-
     found = lines([row("plain", 0.3), row("lore", 0.5), row(DEFAULT, 0.495)])
     assert f"({DEFAULT}) has -0.5 points of TA against the same recipe" in leak_verdict(found)
     by_name = {line.setting.name: line for line in found}

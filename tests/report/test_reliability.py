@@ -3,7 +3,6 @@
 import pytest
 
 from fedlore.report.benefit import benefit_page
-from fedlore.report.numbers import write_number_report
 from fedlore.report.reliability import coverages_of, diagrams_of, probability_table
 from fedlore.report.write import write_report
 
@@ -51,7 +50,7 @@ def test_of_a_number_intervals_are_held_against_their_levels(tmp_path):
     ]
     (half, most) = coverages_of(rows)["lore"]
     assert (half.right, most.right, half.rows) == (pytest.approx(0.5), pytest.approx(0.9), 20)
-    page = write_number_report(rows, tmp_path, title="t", facts={}, unit="t").read_text()
+    page = write_report(rows, tmp_path, title="t", facts={}, unit="t").read_text()
     assert "90 % promised" in page and (tmp_path / "plots" / "coverage.svg").exists()
 
 

@@ -15,9 +15,10 @@ from fedlore.kernel.answers import said_of
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
+from fedlore.studio.answers import hear_knowledge
 from fedlore.studio.checks import judge
 from fedlore.studio.grids import read_grids
-from fedlore.studio.verdict import hear_knowledge, judge_row
+from fedlore.studio.verdict import judge_row
 
 from .sites import FILES
 
@@ -60,7 +61,7 @@ _ROWS = st.lists(st.tuples(st.sampled_from(_VALUES), st.integers(0, 2)), min_siz
 
 @given(tables(), _ROWS)
 def test_the_studio_says_what_knowledge_says(files, rows):
-    checkup, known = judge(files).checkup, Knowledge.read(files)
+    checkup, known = judge(files), Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
     refused = hear_knowledge(checkup, x).refused.tolist()
     checker = read_knowledge(knowledge_texts(pack_knowledge(describe(known))))
@@ -84,7 +85,7 @@ def test_the_studio_says_what_knowledge_says(files, rows):
 @pytest.mark.slow
 @given(tables(), _ROWS)
 def test_predict_and_its_reasons_say_the_same(files, rows):
-    checkup, known = judge(files).checkup, Knowledge.read(files)
+    checkup, known = judge(files), Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
     x = x[~hear_knowledge(checkup, x).refused]
     bundle = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=0), known), "site", schema=known.schema)
@@ -112,7 +113,7 @@ def bare(lines):
 
 def test_a_missing_value_leaves_the_same_open():
     text = FILES["knowledge.toml"].replace(b"high = 16", b'high = 16\nmissing = "mean"')
-    checkup = judge({**FILES, "knowledge.toml": text}).checkup
+    checkup = judge({**FILES, "knowledge.toml": text})
     x = torch.tensor([[torch.nan, 2.0]])
     said = checkup.knowledge.annotate(Examples(x), checkup.knowledge.answers)
     told = judge_row(checkup, x, read_grids(FILES))
@@ -129,14 +130,14 @@ def test_a_soft_rule_weighs_in_and_says_in_how_many_cases():
         "knowledge.toml": f'{head}[[predict.sources]]\ntable = "r.csv"\n'.encode(),
         "r.csv": soft.encode(),
     }
-    told = judge_row(judge(files).checkup, torch.tensor([[7.0]]), read_grids(files))
+    told = judge_row(judge(files), torch.tensor([[7.0]]), read_grids(files))
     assert [(r["state"], r["text"]) for r in told["rules"]] == [
         ("speaks", "ash > 1 -> II"),
         ("loses", "ash > 5 -> I (in 90 % of cases)"),
     ]
     files["knowledge.toml"] = f'{head}[[range.sources]]\ntable = "r.csv"\n'.encode()
     files["r.csv"] = soft.replace("> 1,II,", '> 1,"I, II",').encode()
-    told = judge_row(judge(files).checkup, torch.tensor([[7.0]]), read_grids(files))
+    told = judge_row(judge(files), torch.tensor([[7.0]]), read_grids(files))
     assert [(r["state"], r["row"]) for r in told["rules"]] == [("limits", 0), ("weighs", 1)]
     assert told["allowed"] == ["I", "II"]
     assert told["chances"] == pytest.approx({"I": 0.9, "II": 0.1, "III": 0.0})

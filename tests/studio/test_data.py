@@ -55,7 +55,7 @@ def test_a_rule_is_suggested_in_the_tables_own_words(tmp_path):
 def test_where_every_row_has_a_rule_nothing_is_suggested(tmp_path):
     pytest.importorskip("sklearn")
     all_ = {**FILES, "predict.csv": b"ash,then\n,II\n"}
-    checkup = judge(all_).checkup
+    checkup = judge(all_)
     (tmp_path / "rows.csv").write_text(ROWS)
     rows = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
     assert suggest_rule(checkup, rows) is None

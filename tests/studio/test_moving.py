@@ -64,7 +64,7 @@ def test_the_curve_over_trust_is_what_update_would_score(tmp_path):
 def test_the_curve_leaves_out_rows_that_rules_contradict(tmp_path):
     made = lore(site(tmp_path))
     clash = FILES["range.csv"] + b"> 14,I\n"
-    checkup = judge({**FILES, "range.csv": clash}).checkup
+    checkup = judge({**FILES, "range.csv": clash})
     rows = read_table(tmp_path / "train.csv", made.schema, label="grade")
     assert draw_trust(made, checkup, rows)["rows"] == 5
 
@@ -79,7 +79,7 @@ def test_predictions_that_move_are_told_row_by_row(tmp_path):
     old = {**FILES, "knowledge.toml": (tmp_path / "knowledge.toml").read_bytes()}
     new = {**old, "predict.csv": PREDICT.replace("<= 14,C,II", "<= 14,C,III").encode()}
     x = torch.tensor([[15.0, 0.0], [10.0, 2.0], [7.0, 1.0]])
-    told = tell_moves(made, judge(old).checkup, judge(new).checkup, x)
+    told = tell_moves(made, judge(old), judge(new), x)
     assert told == {"all": 3, "moved": 1, "rows": [{"line": 3, "before": "II", "after": "III"}]}
     one = desk(tmp_path, knowledge=old["knowledge.toml"].decode())
     one.change(one.token, {"predict.csv": new["predict.csv"]}, who="", what="rules")

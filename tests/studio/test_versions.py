@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.studio import make_studio
+from fedlore.studio.answers import hear_knowledge
 from fedlore.studio.checks import judge
 from fedlore.studio.compare import compare_answers
-from fedlore.studio.verdict import hear_knowledge
 from fedlore.studio.versions import keep_version, list_versions, named_files, version_files
 
 from ..bundle.serve.asking import ask
@@ -74,18 +74,18 @@ def test_no_row_changes_outside_the_regions_that_are_told(one, two, ash, seam):
         "ash,seam,then\n" + "".join(",".join(row) + "\n" for row in rows) for rows in (one, two)
     ]
     files = [{**FILES, "predict.csv": t.encode()} for t in text]
-    if any(judge(f).checkup.knowledge is None for f in files):
+    if any(judge(f).knowledge is None for f in files):
         return
     told = compare_answers(*files)
     x = torch.tensor([[ash, float(seam)]])
-    a, b = (hear_knowledge(judge(f).checkup, x) for f in files)
+    a, b = (hear_knowledge(judge(f), x) for f in files)
     differs = bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
     assert told["changed"] > 0 or not differs
     for region in told["regions"]:
         row = torch.tensor(
             [[region["example"]["ash"], float("ABC".index(region["example"]["seam"]))]]
         )
-        a, b = (hear_knowledge(judge(f).checkup, row) for f in files)
+        a, b = (hear_knowledge(judge(f), row) for f in files)
         assert bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
 
 

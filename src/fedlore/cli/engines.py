@@ -12,7 +12,7 @@ from rich.text import Text
 from torch import nn
 from torch.nn.functional import one_hot
 
-from ..algorithms import Algorithm, FedAvg, Plan, facts_of, installed_algorithms, settings_of
+from ..algorithms import FedAvg, Plan, facts_of, installed_algorithms, settings_of
 from ..core.aggregate import AGGREGATES
 from ..core.examples import Examples
 from ..core.nets import lenet5, mlp
@@ -22,18 +22,21 @@ from ..engine import Client, Local, Recipe, Stacked
 from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
 from ..knowledge import Knowledge
+from ..look.tables import TextTable
 from .screen import Grid, current_screen
 
 
 def algorithms() -> None:
     """List the federated algorithms: paper, settings, traffic, and what each needs."""
     screen = current_screen()
-    screen.give({name: _describe(kind) for name, kind in installed_algorithms().items()})
+    every = installed_algorithms().items()
+    settings = {name: [asdict(s) for s in settings_of(kind)] for name, kind in every}
+    screen.give({n: asdict(facts_of(kind)) | {"settings": settings[n]} for n, kind in every})
     table = Grid(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)
     table.add_column("paper, settings with symbol and default, needs", overflow="fold")
-    for name, kind in installed_algorithms().items():
+    for name, kind in every:
         facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
@@ -45,18 +48,6 @@ def algorithms() -> None:
     screen.show(table)
     screen.say("down + up: what a client gets and returns in a round, in multiples of the model.")
     screen.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
-
-
-def _describe(kind: type[Algorithm]) -> dict[str, object]:
-    facts = facts_of(kind)
-    return {
-        "paper": facts.paper,
-        "settings": [asdict(s) for s in settings_of(kind)],
-        "down": facts.down,
-        "up": facts.up,
-        "note": facts.note,
-        "needs": facts.needs,
-    }
 
 
 def _sign(name: str, symbol: str) -> str:
@@ -90,9 +81,7 @@ def bench(
     screen, measured = current_screen(), list[dict[str, object]]()
     columns = ["one by one", "in stacks"]
     columns += ["in stacks, plain loss"] + [f"{processes} processes"] * (device == "cpu")
-    table = Grid(title=f"µs per client step on {device}, 32 rows, with knowledge")
-    for name in ("model", "clients", *columns):
-        table.add_column(name, justify="right")
+    rows: list[list[str]] = []
     for kind, count in FLEETS if device == "cpu" else CARD:
         clients = _clients(kind, count)
         bare = [c.bare() for c in clients]
@@ -105,10 +94,11 @@ def bench(
         if device == "cpu":
             engines.append(partial(Stacked, clients, recipe, workers=processes))
         found = [_measure(engine(), recipe, seconds, device) for engine in engines]
-        table.add_row(kind, f"{count:,}", *(f"{value:,.2f}" for value in found))
+        rows.append([kind, f"{count:,}", *(f"{value:,.2f}" for value in found)])
         each = dict(zip(columns, found, strict=True))
         measured.append({"model": kind, "clients": count, "µs per step": each})
-    screen.show(table)
+    title = f"µs per client step on {device}, 32 rows, with knowledge"
+    screen.show(TextTable.of(title, ("model", "clients", *columns), rows, words=()))
     screen.give({"device": device, "measured": measured})
 
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from ..core.examples import Examples
 from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from .screen import Screen
-
-if TYPE_CHECKING:  # who checks a table waits for neither
-    from ..bundle import Bundle
-    from ..core.examples import Examples
-from dataclasses import asdict
-
-from rich.text import Text
-
-from ..core.examples import Examples
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
-from .screen import ExitCode, Grid, current_screen
+from ..look.tables import TextTable
+from .screen import ExitCode, Screen, current_screen
+
+if TYPE_CHECKING:  # who checks a table does not wait for it
+    from ..bundle import Bundle
 
 AcceptOption = Annotated[
     bool, typer.Option("--accept-conflicts", help="Go on although lint finds errors.")
@@ -126,15 +123,10 @@ def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> Non
     for finding in found.findings:
         _print(finding, screen)
     if rules:
-        grid = Grid(title="Rules on the data", title_justify="left")
         soft = any("confidence" in row for row in rules)
         columns = (*_COLUMNS, "confidence") if soft else _COLUMNS
-        for name in columns:
-            grid.add_column(name, justify="left" if name in ("table", "rule") else "right")
-        for row in rules:
-            if row["rows"]:
-                grid.add_row(*(_cell(row.get(name)) for name in columns))
-        screen.show(grid)
+        body = [[_cell(row.get(name)) for name in columns] for row in rules if row["rows"]]
+        screen.show(TextTable.of("Rules on the data", columns, body, words=(0, 1)))
         unused = sum(not row["rows"] for row in rules)
         if unused:
             screen.say(f"{unused} of {len(rules)} rules never applied")

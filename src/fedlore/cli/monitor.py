@@ -26,7 +26,7 @@ from .options import (
     SeparatorOption,
     SheetOption,
 )
-from .screen import ExitCode, current_screen, grid_of
+from .screen import ExitCode, current_screen
 
 
 def monitor_command(
@@ -74,7 +74,7 @@ def monitor_command(
         write_whole(metrics, report_metrics(report, found.client))
     out = current_screen()
     out.say(f"{report.new} new rows, {report.rows} in {place}")
-    out.show(grid_of(list_judgements(report, most=8)))
+    out.show(list_judgements(report, most=8))
     for line in say_alarms(report):
         out.say(line)
     out.give(report_values(report) | {"record": place})

@@ -25,6 +25,7 @@ from ..config import build
 from ..core.conformal import check_level
 from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
+from ..look.tables import TextTable
 from ..models.tasks import TaskName
 from .options import (
     DecimalOption,
@@ -35,7 +36,7 @@ from .options import (
     SheetOption,
 )
 from .progress import Gauge
-from .screen import ExitCode, Grid, Screen, current_screen
+from .screen import ExitCode, Screen, current_screen
 
 
 def predict_command(
@@ -143,39 +144,33 @@ def _answer(
 
 
 def _score(scores: dict[str, float], classes: Sequence[ClassScore], screen: Screen) -> None:
-    grid = Grid(title="Scores on the labels", title_justify="left")
-    for name in ("score", "value"):
-        grid.add_column(name, justify="left" if name == "score" else "right")
-    for name, value in scores.items():
-        grid.add_row(name, f"{value:.4f}")
-    screen.aside(grid, result=True)
-    if not classes:
-        return
-    grid = Grid(title="Class by class", title_justify="left")
-    for name in ("class", "rows", "precision", "recall"):
-        grid.add_column(name, justify="left" if name == "class" else "right")
-    for one in classes:
-        cells = ("–" if v is None else f"{v:.4f}" for v in (one.precision, one.recall))
-        grid.add_row(one.name, str(one.rows), *cells)
-    screen.aside(grid, result=True)
+    rows = [(name, f"{value:.4f}") for name, value in scores.items()]
+    screen.aside(TextTable.of("Scores on the labels", ("score", "value"), rows), result=True)
+    each = [
+        (one.name, str(one.rows), *("–" if v is None else f"{v:.4f}" for v in parts))
+        for one in classes
+        for parts in [(one.precision, one.recall)]
+    ]
+    if each:
+        head = ("class", "rows", "precision", "recall")
+        screen.aside(TextTable.of("Class by class", head, each), result=True)
 
 
 def _draw_reliability(diagram: Sequence[ReliabilityBin], task: TaskName, screen: Screen) -> None:
     """How sure the answers were against how often they were right."""
     if not diagram:
         return
-    sets = task == "regression"
-    title = "Intervals: promised, and held" if sets else "How sure, and how often right"
-    grid = Grid(title=title, title_justify="left")
-    for name in ("promised" if sets else "said", "held" if sets else "right", "rows", ""):
-        grid.add_column(name, justify="left" if not name else "right")
+    rows = []
     for part in diagram:
         # a bar to what came true, and a mark where it should have ended
         bar = list(f"{'#' * round(30 * part.right):31}")
         bar[round(30 * part.confidence)] = "|"
         cells = f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows)
-        grid.add_row(*cells, "".join(bar).rstrip())
-    screen.aside(grid, result=True)
+        rows.append((*cells, "".join(bar).rstrip()))
+    title, head = "How sure, and how often right", ("said", "right", "rows", "")
+    if task == "regression":
+        title, head = "Intervals: promised, and held", ("promised", "held", "rows", "")
+    screen.aside(TextTable.of(title, head, rows, words=(3,)), result=True)
 
 
 def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
@@ -187,10 +182,8 @@ def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
     if summary.out_of_scope:
         say(f"{summary.out_of_scope} rows lie outside the declared scope (in_scope = false)")
     if summary.passed_over:
-        some = ", ".join(summary.passed_over[:5]) + (
-            ", ..." if len(summary.passed_over) > 5 else ""
-        )
-        say(f"columns passed over: {some}")
+        more = ", ..." if len(summary.passed_over) > 5 else ""
+        say(f"columns passed over: {', '.join(summary.passed_over[:5])}{more}")
     if summary.wrong:
         say(f"{summary.wrong} rows could not be answered, the first: {summary.first}")
     if out != "-":

@@ -17,10 +17,9 @@ from ..knowledge.shapes.shape import promised_shapes
 from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
-from ..report.numbers import write_number_report
 from .lint import AcceptOption, refuse_conflicts
 from .progress import Gauge
-from .screen import Screen, current_screen, explain_stop, grid_of, show_report
+from .screen import Screen, current_screen, explain_stop, show_report
 
 
 def run(
@@ -88,7 +87,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> N
 
 def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    screen.show(grid_of(overview(gathering.setting.name, found.rows)))
+    screen.show(overview(gathering.setting.name, found.rows))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
@@ -110,9 +109,6 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
     facts = _facts(gathering, None if chosen is None else str(chosen))
 
     def write() -> Path:
-        if gathering.bins is not None:
-            unit = gathering.unit
-            return write_number_report(found.rows, out, title=title, facts=facts, unit=unit)
         return write_report(
             found.rows,
             out,
@@ -120,7 +116,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
             facts=facts,
             confusion=found.confusion,
             history=found.history,
-            classes=gathering.schema.classes,
+            classes=() if gathering.bins is not None else gathering.schema.classes,
+            unit=gathering.unit,
         )
 
     return show_report(screen, write)

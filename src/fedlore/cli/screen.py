@@ -1,11 +1,10 @@
 """How a command speaks: to people in words and tables, to programs in one JSON document."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from importlib.util import find_spec
@@ -20,14 +19,13 @@ from rich.text import Text
 from typer.core import TyperOption
 
 from ..look.tables import TextTable
+from ..look.values import plain_values
 
 __all__ = [
     "ExitCode",
-    "Grid",
     "Screen",
     "current_screen",
     "explain_stop",
-    "grid_of",
     "show_report",
 ]
 
@@ -73,10 +71,10 @@ class Screen:
             self._out.print(text, markup=False, highlight=False, soft_wrap=True)
             sys.stdout.flush()
 
-    def show(self, *parts: RenderableType) -> None:
-        """A table of the result."""
+    def show(self, *tables: TextTable | Table) -> None:
+        """Tables of the result."""
         if not self.as_json:
-            self._out.print(*parts)
+            self._out.print(*map(_renderable, tables))
 
     def remark(self, text: str) -> None:
         """What one may do next, or should know: not part of the result."""
@@ -84,10 +82,11 @@ class Screen:
             where = self._err if self.as_json else self._out
             where.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def aside(self, text: RenderableType, *, result: bool = False) -> None:
+    def aside(self, text: str | TextTable, *, result: bool = False) -> None:
         """What is shown beside answers that themselves go to stdout."""
         if result or not self.quiet:
-            self._err.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, str))
+            wrap, shown = isinstance(text, str), _renderable(text)
+            self._err.print(shown, markup=False, highlight=False, soft_wrap=wrap)
 
     def give(self, result: Mapping[str, object] | Sequence[object]) -> None:
         """The whole result, for programs that asked for it."""
@@ -114,19 +113,6 @@ def current_screen() -> Screen:
     context = click.get_current_context(silent=True)
     found = None if context is None else context.meta.get(_KEY)
     return found if isinstance(found, Screen) else Screen()
-
-
-def plain_values(value: object) -> object:
-    """A result in what JSON has: paths are text, numbers that are none are null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain_values(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_values(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 @contextmanager
@@ -208,6 +194,10 @@ def grid_of(table: TextTable) -> Grid:
     for line in table.body:
         grid.add_row(*(Text(cell.text, style="bold" if cell.best else "") for cell in line))
     return grid
+
+
+def _renderable(part: str | TextTable | Table) -> RenderableType:
+    return grid_of(part) if isinstance(part, TextTable) else part
 
 
 def _text(cell: object) -> Text:

@@ -15,8 +15,9 @@ from ..core.store import write_whole
 from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
+from ..look.tables import TextTable
 from .progress import Gauge
-from .screen import Grid, current_screen, explain_stop
+from .screen import current_screen, explain_stop
 
 
 def tune_sites(
@@ -125,20 +126,18 @@ def _with_row_trust(text: str, chosen: Trust) -> str:
     return changed
 
 
-def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Grid:
-    table = Grid(title="λ that each site chose for itself", title_justify="left")
+def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> TextTable:
     scored = "RMSE on held-out rows" if number else "right on held-out rows"
-    for name in ("site", "in training", "at prediction", scored, "rows"):
-        table.add_column(name, justify="left" if name == "site" else "right")
+    rows = []
     for client in clients:
         mine = found.get(client)
         if mine is None:
-            table.add_row(client, "kept", "kept", "no expert, or too few rows", "")
+            rows.append((client, "kept", "kept", "no expert, or too few rows", ""))
         else:
             at = "row by row" if mine.formula else f"{mine.reliance:.2f}"
-            cells = (f"{mine.trust:.2f}", at, _score(mine))
-            table.add_row(client, *cells, str(mine.rows))
-    return table
+            rows.append((client, f"{mine.trust:.2f}", at, _score(mine), str(mine.rows)))
+    head = ("site", "in training", "at prediction", scored, "rows")
+    return TextTable.of("λ that each site chose for itself", head, rows)
 
 
 def _score(mine: Trust) -> str:

@@ -12,10 +12,11 @@ from ..bundle.score import score_bundle
 from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
 from ..knowledge.shapes.shape import promised_shapes
+from ..look.tables import TextTable
 from ..words.en import share_words
 from .lint import AcceptOption, check_with_rows, refuse_errors
 from .options import PluginOption
-from .screen import Grid, Screen, current_screen
+from .screen import Screen, current_screen
 
 
 def update_command(
@@ -61,16 +62,8 @@ def update_command(
     write_bundle(new, out)
     screen.say(f"written to {out}")
     screen.say(f"fingerprint {new.fingerprint}")
-    shapes = promised_shapes(new.personal.knowledge)
-    screen.give(
-        {
-            "bundle": out,
-            "fingerprint": new.fingerprint,
-            "trust": now,
-            "scores": scores,
-            "shapes": shapes,
-        }
-    )
+    made = {"bundle": out, "fingerprint": new.fingerprint, "trust": now, "scores": scores}
+    screen.give(made | {"shapes": promised_shapes(new.personal.knowledge)})
 
 
 def _say_shapes(old: Bundle, new: Bundle, screen: Screen) -> None:
@@ -103,10 +96,8 @@ def _audit(knowledge: Path, data: Path | None, screen: Screen, *, accept: bool) 
 
 
 def _compare(before: dict[str, float], after: dict[str, float], screen: Screen) -> None:
-    grid = Grid(title="Scores on the data", title_justify="left")
-    for name in ("score", "before", "after"):
-        grid.add_column(name, justify="left" if name == "score" else "right")
-    for name in dict.fromkeys((*before, *after)):
-        cells = (f"{said[name]:.4f}" if name in said else "" for said in (before, after))
-        grid.add_row(name, *cells)
-    screen.show(grid)
+    rows = [
+        (name, *(f"{said[name]:.4f}" if name in said else "" for said in (before, after)))
+        for name in dict.fromkeys((*before, *after))
+    ]
+    screen.show(TextTable.of("Scores on the data", ("score", "before", "after"), rows))

@@ -1,14 +1,16 @@
 """The page: one HTML file that needs nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
-from .plots import Drawing, inline
+from ..errors import FedloreError
+from .plots import Drawing, inline, save_drawing
 from .style import CSS
 from .tables import Cell, TextTable
 
-__all__ = ["Section", "page"]
+__all__ = ["Section", "page", "save_page"]
 
 # nothing may be loaded and nothing may run, whatever the rows contain
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -48,6 +50,18 @@ def page(
         + "\n".join(part for part in body if part)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+def save_page(out: Path, files: Mapping[str, str], drawings: Iterable[Drawing]) -> None:
+    """Write a page and what stands beside it into a folder, its drawings into plots/."""
+    try:
+        (out / "plots").mkdir(parents=True, exist_ok=True)
+        for drawing in drawings:
+            save_drawing(drawing, out / "plots")
+        for name, text in files.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
 
 
 def show_pairs(pairs: Mapping[str, str]) -> str:

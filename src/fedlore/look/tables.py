@@ -1,7 +1,7 @@
 """Tables of plain text: no markup in them, so any writer can escape them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["Cell", "TextTable", "literal", "markdown"]
@@ -25,6 +25,18 @@ class TextTable:
     body: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     words: tuple[int, ...] = (0,)  # columns that hold words, not numbers
+
+    @staticmethod
+    def of(
+        title: str,
+        head: Iterable[str],
+        rows: Iterable[Iterable[str | Cell]],
+        notes: Sequence[str] = (),
+        words: tuple[int, ...] = (0,),
+    ) -> "TextTable":
+        """A table of rows whose cells are texts, or cells already."""
+        body = (tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
+        return TextTable(title, tuple(head), tuple(body), tuple(notes), words)
 
 
 def markdown(tables: Iterable[TextTable]) -> str:

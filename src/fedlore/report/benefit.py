@@ -90,37 +90,32 @@ def _ways(table: Mapping[str, Any]) -> TextTable:
     share = table["measure"] == "accuracy"
     values = [float(line["value"]) for line in table["lines"]]
     best = max(values) if share else min(values)
-    body = tuple(
+    body = [
         (
-            Cell(_show(line["name"])),
+            _show(line["name"]),
             Cell(_number(line["value"], share), float(line["value"]) == best),
-            Cell(f"{_number(line['low'], share)} to {_number(line['high'], share)}"),
+            f"{_number(line['low'], share)} to {_number(line['high'], share)}",
         )
         for line in table["lines"]
-    )
-    what = "rows predicted right, %" if share else "RMSE"
-    return TextTable(
-        "Ways to predict, on rows that no model had seen",
-        ("way", what, "95 % interval"),
-        body,
-        ("The best is marked.",),
-    )
+    ]
+    title = "Ways to predict, on rows that no model had seen"
+    head = ("way", "rows predicted right, %" if share else "RMSE", "95 % interval")
+    return TextTable.of(title, head, body, ("The best is marked.",))
 
 
 def _members(table: Mapping[str, Any]) -> TextTable:
     share = table["measure"] == "accuracy"
     costs = table["costs"]
-    body = tuple(
+    body = [
         (
-            Cell(_show(name)),
-            Cell(f"{100 * float(weight):.0f}"),
-            Cell(_sign(costs[name], share) if name in costs else "–"),
+            _show(name),
+            f"{100 * float(weight):.0f}",
+            _number(costs[name], share, "+") if name in costs else "–",
         )
         for name, weight in table["weights"].items()
-    )
-    unit = "points" if share else "RMSE"
-    head = ("member", "weight, %", f"cost of removing it, {unit}")
-    return TextTable("Members of the ensemble", head, body)
+    ]
+    head = ("member", "weight, %", f"cost of removing it, {'points' if share else 'RMSE'}")
+    return TextTable.of("Members of the ensemble", head, body)
 
 
 def _show(name: object) -> str:
@@ -128,9 +123,5 @@ def _show(name: object) -> str:
     return _SHOWN.get(text, text)
 
 
-def _number(value: Any, share: bool) -> str:
-    return f"{100 * float(value):.1f}" if share else f"{float(value):.3g}"
-
-
-def _sign(value: Any, share: bool) -> str:
-    return f"{100 * float(value):+.1f}" if share else f"{float(value):+.3g}"
+def _number(value: Any, share: bool, sign: str = "") -> str:
+    return f"{100 * float(value):{sign}.1f}" if share else f"{float(value):{sign}.3g}"

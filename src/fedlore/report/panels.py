@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ..core.history import Row
 from ..errors import FedloreError
@@ -52,26 +52,13 @@ def _score(row: Row, where: str) -> Score:
     seed = row["seed"]
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise FedloreError(f"{where}: seed must be a whole number, got {seed!r}")
-    ta = _fraction(row, "ta", where)
-    assert ta is not None
-    trust = row.get("trust")
-    return Score(
-        approach=plain_text(row["approach"]),
-        client=plain_text(row["client"]),
-        seed=seed,
-        ta=ta,
-        pov=_fraction(row, "pov", where),
-        abstained=_fraction(row, "abstained", where),
-        model=plain_text(row.get("model")),
-        dataset=plain_text(row.get("dataset")),
-        protocol=plain_text(row.get("protocol")),
-        range=plain_text(row.get("range")),
-        share=_fraction(row, "share", where),
-        # a word such as "auto" says that each client chose its own: there is no one λ to plot
-        trust=None if isinstance(trust, str) else _fraction(row, "trust", where),
-        coverage=_fraction(row, "coverage", where),
-        width=_fraction(row, "width", where, most=math.inf),
-    )
+    if isinstance(row.get("trust"), str):
+        row = {**row, "trust": None}  # such as "auto": each client chose its own, none is to plot
+    texts = ("approach", "client", "model", "dataset", "protocol", "range")
+    shares = ("ta", "pov", "abstained", "share", "trust", "coverage")
+    made: dict[str, Any] = {name: plain_text(row.get(name)) for name in texts}
+    made |= {name: _fraction(row, name, where) for name in shares}
+    return Score(seed=seed, width=_fraction(row, "width", where, most=math.inf), **made)
 
 
 def _fraction(row: Row, name: str, where: str, *, most: float = 1) -> float | None:
@@ -107,6 +94,14 @@ def by_convention(names: Iterable[str]) -> list[str]:
     order = [approach.name for approach in APPROACHES]
     seen = list(dict.fromkeys(names))
     return sorted(seen, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def by_approach(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each approach, in the order that every table uses."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row["approach"]), []).append(row)
+    return {name: found[name] for name in by_convention(found)}
 
 
 def mean_score(values: Sequence[float]) -> float:
@@ -153,9 +148,7 @@ class Line:
 class Panel:
     """What is compared side by side: one case at one share of the training rows."""
 
-    dataset: str
-    protocol: str
-    range: str
+    case: "Case"
     share: float | None
     lines: tuple[Line, ...]
     clients: tuple[str, ...]
@@ -212,8 +205,8 @@ class Case:
             lines = label([s for s in self._compared() if s.share == share])
             if len(lines) > 1 or len(self.shares) == 1:
                 clients = {score.client for line in lines for score in line.scores}
-                where = (self.dataset, self.protocol, self.range, share)
-                kept.append(Panel(*where, tuple(lines), tuple(sorted(clients, key=natural))))
+                ordered = tuple(sorted(clients, key=natural))
+                kept.append(Panel(self, share, tuple(lines), ordered))
         return kept
 
     def _compared(self) -> list[Score]:

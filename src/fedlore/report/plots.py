@@ -1,121 +1,41 @@
 """The plots of a report: bars by approach, curves over rounds and shares, heat of confusions."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import torch
-
-from ..core.history import Row, mean_of
-from ..core.metrics import per_class
-from ..experiments.intervals import MeanInterval
-from ..look.plots import INK, Plot, short_text
-from ..look.style import colour, shades
-from ..look.tables import Cell, TextTable
-from .panels import Metric, Panel, by_convention, panel_margins
-from .tables import meaning, paper_mean
-from .words import percent, spread
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from ..errors import FedloreError
-from ..experiments.intervals import interval
-from ..look.style import marker
-from .panels import Case, Line, Score, label, plain_text, read_scores
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from .panels import natural
-from .words import seeds_in_words
+from ..core.history import Row
+from ..errors import FedloreError
+from ..experiments.intervals import MeanInterval, interval
+from ..look.plots import INK, Plot, short_text
+from ..look.style import colour, marker, shades
+from .panels import (
+    Case,
+    Line,
+    Metric,
+    Panel,
+    Score,
+    by_convention,
+    label,
+    natural,
+    panel_margins,
+    plain_text,
+    read_scores,
+)
+from .tables import meaning, paper_mean
+from .words import percent, seeds_in_words, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-#: Column of rows -> its name on the page, by how much it is multiplied, and whether less is better.
-MARKS = {
-    "balanced": ("balanced accuracy, %", 100.0, False),
-    "macro_f1": ("macro F1, %", 100.0, False),
-    "grade_error": ("mean error, grades", 1.0, True),
-    "kappa": ("quadratic kappa", 1.0, False),
-}
-
-
-def marks_table(rows: Sequence[Row]) -> list[TextTable]:
-    """Balanced accuracy and macro F1; of ordered classes the error in grades and kappa too."""
-    there = [key for key in MARKS if any(row.get(key) is not None for row in rows)]
-    if not there:
-        return []
-    names = by_convention(str(row["approach"]) for row in rows)
-    columns = [
-        [mean_of([r for r in rows if r["approach"] == name], key) for name in names]
-        for key in there
-    ]
-    body = []
-    for i, name in enumerate(names):
-        cells = [Cell(name)]
-        for key, column in zip(there, columns, strict=True):
-            _, scale, less = MARKS[key]
-            known = [value for value in column if value is not None]
-            best = (min if less else max)(known) if len(known) > 1 else None
-            value = column[i]
-            text = "–" if value is None else f"{scale * value:.{1 if scale > 1 else 3}f}"
-            cells.append(Cell(text, value is not None and value == best))
-        body.append(tuple(cells))
-    head = ("approach", *(MARKS[key][0] for key in there))
-    note = (
-        "Balanced accuracy is the mean share of each class that was found, macro F1 the mean of "
-        "2·right / (named + there) over classes: rare ones count as much as common ones."
-    )
-    return [
-        TextTable(
-            "Scores that count every class alike, mean over clients", head, tuple(body), (note,)
-        )
-    ]
-
-
-def class_tables(confusion: Sequence[Row], classes: Sequence[str] = ()) -> list[TextTable]:
-    """Precision and recall of each class under every approach, all clients together."""
-    if not confusion:
-        return []
-    k = 1 + max(int(r[side] or 0) for r in confusion for side in ("label", "predicted"))
-    names = by_convention(str(row["approach"]) for row in confusion)
-    found = {}
-    for name in names:
-        counts = torch.zeros(k, k + 1, dtype=torch.float64)
-        for row in confusion:
-            if row["approach"] == name:
-                said = int(row["predicted"] or 0)
-                counts[int(row["label"] or 0), said if said >= 0 else k] += int(row["count"] or 0)
-        found[name] = per_class(counts)
-    words = classes if len(classes) >= k else [str(i) for i in range(k)]
-    body = tuple(
-        (
-            Cell(words[c]),
-            *(Cell(" | ".join(_percent(found[n][s], c) for s in (0, 1))) for n in names),
-        )
-        for c in range(k)
-    )
-    return [TextTable("Precision | recall of each class, %", ("class", *names), body)]
-
-
-def _percent(values: torch.Tensor, place: int) -> str:
-    value = float(values[place])
-    return "–" if value != value else f"{100 * value:.1f}"
-
 
 MOST_CLIENTS = 12  # bars of more do not fit a page; the tables have them all
 
 
-def panel_plots(panel: Panel, name: str, subtitle: str) -> list[Plot]:
+def panel_plots(panel: Panel, name: str) -> list[Plot]:
     """The plots of one panel: mean TA, TA and POV by client, differences."""
+    subtitle = panel.case.title
     if panel.share is not None:
         subtitle = f"{subtitle} · {percent(panel.share)} % of rows".removeprefix(" · ")
     made = [_means(panel, f"{name}-means", subtitle)]
@@ -128,22 +48,14 @@ def panel_plots(panel: Panel, name: str, subtitle: str) -> list[Plot]:
 
 def _means(panel: Panel, name: str, subtitle: str) -> Plot:
     lines = [line for line in panel.lines if line.interval("ta", panel.clients)]
-    paper = [paper_mean(panel, line) for line in lines]
+    paper = [paper_mean(panel.case, line) for line in lines]
+    dots = "mean, 95 % interval" if panel.seeds > 1 else "mean over clients"
 
     def paint(axes: "Axes") -> None:
         for i, line in enumerate(lines):
             value = line.interval("ta", panel.clients)
             assert value is not None
-            axes.errorbar(
-                100 * value.mean,
-                i,
-                xerr=_half(value),
-                fmt="o",
-                markersize=7,
-                capsize=4,
-                color=colour(line.approach),
-                label=_dot(panel) if i == 0 else None,
-            )
+            _dot(axes, i, value, line, label=None if i else dots)
         shown = [(value, i) for i, value in enumerate(paper) if value is not None]
         if shown:
             axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
@@ -211,17 +123,8 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
         for i, (line, _, gap) in enumerate(gaps):
             reading = meaning(ours, gap)
             clear = reading != "may be chance"
-            axes.errorbar(
-                100 * gap.mean,
-                i,
-                xerr=_half(gap),
-                fmt="o",
-                markersize=7,
-                capsize=4,
-                color=colour(line.approach),
-                markerfacecolor=colour(line.approach) if clear else "none",
-                label=None if clear in shown else _CLEAR[clear],
-            )
+            fill = {} if clear else {"markerfacecolor": "none"}
+            _dot(axes, i, gap, line, label=None if clear in shown else _CLEAR[clear], **fill)
             shown.add(clear)
         _rows(axes, [line.label for line, _, _ in gaps])
         axes.set_xlabel(f"TA of {ours} minus theirs, points")
@@ -249,8 +152,10 @@ def _half(value: MeanInterval) -> float | None:
     return None if math.isnan(value.half) else 100 * value.half
 
 
-def _dot(panel: Panel) -> str:
-    return "mean, 95 % interval" if panel.seeds > 1 else "mean over clients"
+def _dot(axes: "Axes", at: int, value: MeanInterval, line: Line, **more: Any) -> None:
+    """A mean with its whiskers, in the line's colour."""
+    look: dict[str, Any] = {"markersize": 7, "capsize": 4, "color": colour(line.approach), **more}
+    axes.errorbar(100 * value.mean, at, xerr=_half(value), fmt="o", **look)
 
 
 _Point = tuple[float, float, float]  # where, mean in percent, half of its interval (or NaN)
@@ -258,26 +163,16 @@ _Point = tuple[float, float, float]  # where, mean in percent, half of its inter
 
 def trust_curve(case: Case, name: str) -> list[Plot]:
     """Mean TA over λ, where it was varied."""
-    groups = case.swept("trust")
-    if not groups:
-        return []
-    curves = [(_group(g), g[0].approach, _points(case, g, "trust")) for g in groups]
-
-    def paint(axes: "Axes") -> None:
-        _curves(axes, curves)
-        axes.set_xlabel("trust in the expert, λ")
-        axes.set_ylabel("mean TA, % of test rows")
-
+    curves = [(_group(g), g[0].approach, _points(case, g, "trust")) for g in case.swept("trust")]
     caption = f"λ = 0 leaves the expert unheard at the output. {spread(_seeds(case), 'Bands')}"
-    return [Plot(name, "Accuracy over the trust λ", case.title, caption, 3.7, paint)]
+    where = (name, "Accuracy over the trust λ", case.title, caption)
+    return _curve_plot(where, curves, "trust in the expert, λ")
 
 
 def share_curve(case: Case, name: str) -> list[Plot]:
     """Mean TA over the share of the training rows, where it was varied."""
     groups = case.swept("share")
-    if not groups:
-        return []
-    curves = [(_group(g), g[0].approach, _points(case, g, "share")) for g in groups]
+    curves = [(_group(g), g[0].approach, _points(case, g, "share", 100)) for g in groups]
     shown = [
         (100 * (line.share or 0.0), value)
         for group in groups
@@ -286,21 +181,17 @@ def share_curve(case: Case, name: str) -> list[Plot]:
     ]
     ticks = sorted({100 * (line.share or 0.0) for group in groups for line in group})
 
-    def paint(axes: "Axes") -> None:
-        scaled = [(n, a, [(100 * x, y, half) for x, y, half in p]) for n, a, p in curves]
-        _curves(axes, scaled)
+    def finish(axes: "Axes") -> None:
         if shown:
             axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
                          zorder=3, label="FLwKM in the paper")  # fmt: skip
         axes.set_xscale("log")
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_xticks([], minor=True)
-        axes.set_xlabel("share of the training rows, % (log scale)")
-        axes.set_ylabel("mean TA, % of test rows")
 
     caption = f"Mean over clients. {spread(_seeds(case), 'Bands')}"
-    title = "Accuracy over the share of training rows"
-    return [Plot(name, title, case.title, caption, 3.7, paint)]
+    where = (name, "Accuracy over the share of training rows", case.title, caption)
+    return _curve_plot(where, curves, "share of the training rows, % (log scale)", finish)
 
 
 def rounds_curve(case: Case, history: Iterable[Row], name: str) -> list[Plot]:
@@ -315,18 +206,30 @@ def rounds_curve(case: Case, history: Iterable[Row], name: str) -> list[Plot]:
         by_round.setdefault(_round(row), []).extend(read_scores([row]))
     lines = label(read_scores(rows))
     curves = [(line.label, line.approach, _over(line, by_round)) for line in lines]
-
-    def paint(axes: "Axes") -> None:
-        _curves(axes, curves)
-        axes.set_xlabel("round")
-        axes.set_ylabel("mean TA, % of test rows")
-
     seeds = len({row["seed"] for row in rows})
     caption = f"Mean over clients on their own test rows. {spread(seeds, 'Bands')}"
     others = {score.approach for score in case.scores} - {line.approach for line in lines}
     if others:
         caption += f" Without a history of their own: {', '.join(by_convention(others))}."
-    return [Plot(name, "Accuracy over the rounds", case.title, caption, 3.7, paint)]
+    where = (name, "Accuracy over the rounds", case.title, caption)
+    return _curve_plot(where, curves, "round")
+
+
+def _curve_plot(
+    where: tuple[str, str, str, str],  # name, title, subtitle, caption
+    curves: Sequence[tuple[str, str, Sequence[_Point]]],
+    across: str,
+    finish: "Callable[[Axes], None]" = lambda axes: None,
+) -> list[Plot]:
+    """Mean TA along something that was varied; nothing where it was not."""
+
+    def paint(axes: "Axes") -> None:
+        _curves(axes, curves)
+        finish(axes)
+        axes.set_xlabel(across)
+        axes.set_ylabel("mean TA, % of test rows")
+
+    return [Plot(*where, 3.7, paint)] if curves else []
 
 
 def _round(row: Row) -> int:
@@ -369,13 +272,9 @@ def _group(lines: Sequence[Line]) -> str:
     return ", ".join(shared) or lines[0].approach
 
 
-def _points(case: Case, lines: Sequence[Line], of: str) -> list[_Point]:
-    made = []
-    for line in lines:
-        values = list(line.seeds("ta", case.clients).values())
-        if values:
-            made.append(_point(float(getattr(line, of)), values))
-    return made
+def _points(case: Case, lines: Sequence[Line], of: str, scale: float = 1) -> list[_Point]:
+    every = [(line, list(line.seeds("ta", case.clients).values())) for line in lines]
+    return [_point(scale * getattr(line, of), values) for line, values in every if values]
 
 
 def _point(at: float, values: Sequence[float]) -> _Point:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ..core.history import Row, mean_of
@@ -9,7 +10,7 @@ from ..core.metrics import ReliabilityBin, bins_error, bins_interval, merge_bins
 from ..look.plots import INK, Plot, short_text
 from ..look.style import colour, marker
 from ..look.tables import Cell, TextTable
-from .panels import by_convention
+from .panels import by_approach
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +29,12 @@ TERMS = {
 
 def diagrams_of(rows: Sequence[Row]) -> dict[str, list[ReliabilityBin]]:
     """By approach the bins of all clients and seeds together; who has none is left out."""
-    found: dict[str, list[ReliabilityBin]] = {}
-    for row in rows:
-        if row.get("diagram"):
-            found.setdefault(str(row["approach"]), []).extend(read_bins(str(row["diagram"])))
-    return {name: merge_bins(found[name]) for name in by_convention(found)}
+    drawn = by_approach([row for row in rows if row.get("diagram")])
+    return {name: merge_bins(_bins(mine)) for name, mine in drawn.items()}
+
+
+def _bins(rows: Sequence[Row]) -> list[ReliabilityBin]:
+    return [part for row in rows for part in read_bins(str(row["diagram"]))]
 
 
 def probability_table(rows: Sequence[Row]) -> list[TextTable]:
@@ -41,31 +43,28 @@ def probability_table(rows: Sequence[Row]) -> list[TextTable]:
     if not found:
         return []
     there = [key for key in _SCORES if any(row.get(key) is not None for row in rows)]
-    names = by_convention(str(row["approach"]) for row in rows)
-    errors = {name: bins_error(bins) for name, bins in found.items()}
-    body = []
-    for name in names:
-        mine = [row for row in rows if row["approach"] == name]
-        cells = [Cell(name), *_error_cells(found.get(name), min(errors.values()))]
-        cells += [Cell(_text(mean_of(mine, key))) for key in there]
-        body.append(tuple(cells))
+    least = min(map(bins_error, found.values()))
+    body: list[tuple[str | Cell, ...]] = [
+        (name, *_error_cells(found.get(name), least), *(_text(mean_of(mine, k)) for k in there))
+        for name, mine in by_approach(rows).items()
+    ]
     head = ("approach", "calibration error, %", "90 % interval", *(_SCORES[key] for key in there))
     note = "An approach that names classes without probabilities has nothing here: not known."
-    return [TextTable("Do probabilities mean what they say", head, tuple(body), (note,))]
+    return [TextTable.of("Do probabilities mean what they say", head, body, (note,))]
 
 
 def scores_table(scores: Mapping[str, float]) -> TextTable:
     """The scores of one model's probabilities."""
     error = f"{100 * scores['ece']:.1f} % ({100 * scores['ece low']:.1f} to "
-    body = [(Cell("calibration error"), Cell(f"{error}{100 * scores['ece high']:.1f})"))]
-    body += [(Cell(_SCORES[key]), Cell(_text(scores[key]))) for key in _SCORES if key in scores]
-    return TextTable("Scores of probabilities", ("score", "value"), tuple(body))
+    body = [("calibration error", f"{error}{100 * scores['ece high']:.1f})")]
+    body += [(_SCORES[key], _text(scores[key])) for key in _SCORES if key in scores]
+    return TextTable.of("Scores of probabilities", ("score", "value"), body)
 
 
 def held_table(bins: Sequence[ReliabilityBin]) -> TextTable:
     """Of one model of a number: what its intervals promise and hold."""
-    body = tuple((Cell(f"{100 * b.confidence:g} %"), Cell(f"{100 * b.right:.1f} %")) for b in bins)
-    return TextTable("Labels held by its intervals", ("promised", "held"), body)
+    body = [(f"{100 * b.confidence:g} %", f"{100 * b.right:.1f} %") for b in bins]
+    return TextTable.of("Labels held by its intervals", ("promised", "held"), body)
 
 
 def coverage_table(rows: Sequence[Row]) -> list[TextTable]:
@@ -74,26 +73,20 @@ def coverage_table(rows: Sequence[Row]) -> list[TextTable]:
     if not found:
         return []
     levels = [part.confidence for part in next(iter(found.values()))]
-    body = tuple(
-        (Cell(name), *(Cell(f"{100 * part.right:.1f}") for part in bins))
-        for name, bins in found.items()
-    )
+    body = [(name, *(f"{100 * b.right:.1f}" for b in bins)) for name, bins in found.items()]
     head = ("approach", *(f"{100 * level:.0f} % promised" for level in levels))
     note = "Central intervals of each client's own distribution, all clients together."
-    return [TextTable("Labels held by intervals, %", head, body, (note,))]
+    return [TextTable.of("Labels held by intervals, %", head, body, (note,))]
 
 
 def coverages_of(rows: Sequence[Row]) -> dict[str, list[ReliabilityBin]]:
     """By approach the share of labels held at each nominal level, all clients together."""
-    found: dict[str, dict[float, list[ReliabilityBin]]] = {}
-    for row in rows:
-        for part in read_bins(str(row.get("diagram") or "")):
-            levels = found.setdefault(str(row["approach"]), {})
-            levels.setdefault(part.confidence, []).append(part)
-    return {
-        name: [merge_bins(found[name][level], bins=1)[0] for level in sorted(found[name])]
-        for name in by_convention(found)
-    }
+    found = {}
+    for name, mine in by_approach([row for row in rows if row.get("diagram")]).items():
+        bins = sorted(_bins(mine), key=lambda part: part.confidence)
+        levels = groupby(bins, key=lambda part: part.confidence)
+        found[name] = [merge_bins(list(parts), bins=1)[0] for _, parts in levels]
+    return found
 
 
 def reliability_plot(

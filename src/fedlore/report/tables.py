@@ -1,14 +1,28 @@
 """Tables of plain text, made from scores."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import torch
 
 from ..core.history import Row, mean_of
+from ..core.metrics import per_class
 from ..experiments.intervals import MeanInterval
 from ..look.tables import Cell, TextTable
 from . import published
-from .panels import Case, Line, Metric, Panel, cases, mean_score, panel_margins, read_scores
+from .panels import (
+    Case,
+    Line,
+    Metric,
+    Panel,
+    by_approach,
+    cases,
+    mean_score,
+    panel_margins,
+    read_scores,
+)
 from .words import caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")
@@ -58,13 +72,13 @@ def overview(name: str, rows: Sequence[Row]) -> TextTable:
     """Score | violations of every approach at every client, and their mean, on one screen."""
     clients = list(dict.fromkeys(str(row["client"]) for row in rows))
     scored = "RMSE" if any("rmse" in row for row in rows) else "test accuracy"
-    body = []
+    body: list[tuple[str | Cell, ...]] = []
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):
         mine = [row for row in rows if row["approach"] == approach]
         cells = [_overview([row for row in mine if row["client"] == one]) for one in clients]
-        body.append((Cell(approach), *map(Cell, cells), Cell(_overview(mine), True)))
+        body.append((approach, *cells, Cell(_overview(mine), True)))
     title = f"{name}: {scored} | violations, %"
-    return TextTable(title, ("approach", *clients, "mean"), tuple(body))
+    return TextTable.of(title, ("approach", *clients, "mean"), body)
 
 
 def _overview(rows: Sequence[Row]) -> str:
@@ -75,40 +89,116 @@ def _overview(rows: Sequence[Row]) -> str:
     return f"{shown} | {100 * pov:.1f}" if pov else f"{shown} | 0"
 
 
+class ScoreColumn(NamedTuple):
+    """A score of every approach: how it is shown, and whether less is better, where any is."""
+
+    head: str
+    values: Sequence[float | None]
+    form: str = ".4g"
+    less: bool | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The best is marked, and what reads the same; alone, nobody is best."""
+        texts = ["–" if v is None else f"{v:{self.form}}" for v in self.values]
+        known = [value for value in self.values if value is not None]
+        if self.less is None or len(known) < 2:
+            return [Cell(text) for text in texts]
+        best = texts[self.values.index((min if self.less else max)(known))]
+        return [Cell(text, text == best) for text in texts]
+
+
+def score_table(
+    title: str, names: Iterable[str], columns: Sequence[ScoreColumn], notes: Sequence[str] = ()
+) -> TextTable:
+    """Approaches down, scores across."""
+    lines = zip(names, *(column.cells for column in columns), strict=True)
+    return TextTable.of(title, ("approach", *(column.head for column in columns)), lines, notes)
+
+
+#: Column of rows -> its name on the page, by how much it is multiplied, and whether less is better.
+MARKS = {
+    "balanced": ("balanced accuracy, %", 100.0, False),
+    "macro_f1": ("macro F1, %", 100.0, False),
+    "grade_error": ("mean error, grades", 1.0, True),
+    "kappa": ("quadratic kappa", 1.0, False),
+}
+
+
+def mean_scores(rows: Mapping[str, Sequence[Row]], key: str, scale: float) -> list[float | None]:
+    """The mean of a score for each approach, None where it has none."""
+    found = (mean_of(mine, key) for mine in rows.values())
+    return [None if value is None else scale * value for value in found]
+
+
+def marks_table(rows: Sequence[Row]) -> list[TextTable]:
+    """Balanced accuracy and macro F1; of ordered classes the error in grades and kappa too."""
+    mine = by_approach(rows)
+    columns = [
+        ScoreColumn(head, mean_scores(mine, key, scale), ".1f" if scale > 1 else ".3f", less)
+        for key, (head, scale, less) in MARKS.items()
+        if any(row.get(key) is not None for row in rows)
+    ]
+    note = (
+        "Balanced accuracy is the mean share of each class that was found, macro F1 the mean of "
+        "2·right / (named + there) over classes: rare ones count as much as common ones."
+    )
+    title = "Scores that count every class alike, mean over clients"
+    return [score_table(title, mine, columns, (note,))] if columns else []
+
+
+def class_tables(confusion: Sequence[Row], classes: Sequence[str] = ()) -> list[TextTable]:
+    """Precision and recall of each class under every approach, all clients together."""
+    if not confusion:
+        return []
+    k = 1 + max(int(r[side] or 0) for r in confusion for side in ("label", "predicted"))
+    found = {}
+    for name, rows in by_approach(confusion).items():
+        counts = torch.zeros(k, k + 1, dtype=torch.float64)
+        for row in rows:
+            said = int(row["predicted"] or 0)
+            counts[int(row["label"] or 0), said if said >= 0 else k] += int(row["count"] or 0)
+        found[name] = per_class(counts)
+    words = classes if len(classes) >= k else [str(i) for i in range(k)]
+    body = [
+        (words[c], *(" | ".join(_percent(two[s], c) for s in (0, 1)) for two in found.values()))
+        for c in range(k)
+    ]
+    return [TextTable.of("Precision | recall of each class, %", ("class", *found), body)]
+
+
+def _percent(values: torch.Tensor, place: int) -> str:
+    value = float(values[place])
+    return "–" if value != value else f"{100 * value:.1f}"
+
+
 def accuracy_table(panel: Panel) -> TextTable:
     """TA of every line at every client and on average, the best of each column marked."""
-    paper = [paper_mean(panel, line) for line in panel.lines]
-    columns = [_score(panel, "ta", [client]) for client in panel.clients]
-    columns.append(_score(panel, "ta", panel.clients))
-    texts = [[percent_text(value) for value in column] for column in columns]
-    best = [_best(column) for column in columns]
-    body = []
-    for i, line in enumerate(panel.lines):
-        cells = [Cell(line.label), Cell(line.model)]
-        cells += [Cell(t[i], i in b) for t, b in zip(texts, best, strict=True)]
-        if any(p is not None for p in paper):
-            cells.append(Cell("–" if paper[i] is None else f"{paper[i]:.1f}"))
-        body.append(tuple(cells))
+    paper = [paper_mean(panel.case, line) for line in panel.lines]
+    columns: list[list[str | Cell]] = [[line.label for line in panel.lines]]
+    columns.append([line.model for line in panel.lines])
+    for column in _columns(panel, "ta"):
+        best = _best(column)
+        columns.append([Cell(percent_text(v), i in best) for i, v in enumerate(column)])
     head = ["approach", "model", *panel.clients, "mean"]
     if any(p is not None for p in paper):
-        head.append(_papers(panel))
+        head.append(_papers(panel.case))
+        columns.append(["–" if p is None else f"{p:.1f}" for p in paper])
     title = f"Test accuracy (TA), %{_at(panel)}"
-    return TextTable(title, tuple(head), tuple(body), tuple(_notes(panel)), words=(0, 1))
+    body = zip(*columns, strict=True)
+    return TextTable.of(title, head, body, _notes(panel), words=(0, 1))
 
 
 def violations(panel: Panel) -> list[TextTable]:
     """POV of every line at every client and on average, where there is a range to leave."""
-    columns = [_score(panel, "pov", [client]) for client in panel.clients]
-    columns.append(_score(panel, "pov", panel.clients))
+    columns = _columns(panel, "pov")
     if all(value is None for column in columns for value in column):
         return []
-    body = [
-        tuple([Cell(line.label), *(Cell(percent_text(column[i])) for column in columns)])
-        for i, line in enumerate(panel.lines)
-    ]
+    names = [line.label for line in panel.lines]
+    body = zip(names, *(map(percent_text, column) for column in columns), strict=True)
     title = f"Predictions outside the range (POV), %{_at(panel)}"
     note = "0 without a decimal means exactly none, at every seed."
-    return [TextTable(title, ("approach", *panel.clients, "mean"), tuple(body), (note,))]
+    return [TextTable.of(title, ("approach", *panel.clients, "mean"), body, (note,))]
 
 
 def differences(panel: Panel) -> list[TextTable]:
@@ -121,10 +211,10 @@ def differences(panel: Panel) -> list[TextTable]:
     for line, theirs, gap in gaps:
         span = "–" if math.isnan(gap.half) else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
         cells = (line.label, f"{100 * theirs.mean:.1f}", f"{100 * gap.mean:+.1f}", span)
-        body.append(tuple(Cell(text) for text in (*cells, meaning(name, gap))))
+        body.append((*cells, meaning(name, gap)))
     head = ("against", "their TA, %", "difference", "95 % interval", "reading")
     title = f"{name} minus the others, points of mean TA{_at(panel)}"
-    return [TextTable(title, head, tuple(body), ("Paired by seed.",), words=(0, 4))]
+    return [TextTable.of(title, head, body, ("Paired by seed.",), words=(0, 4))]
 
 
 def meaning(name: str, gap: MeanInterval) -> str:
@@ -149,8 +239,7 @@ def print_tables(case: Case) -> list[TextTable]:
         pov = out.get(name)
         cells = [name, *(f"{v:g}" for v in values), f"{mean_score(values):.1f}"]
         known = name not in ("ML", "FL") or pov is not None
-        cells.append(f"{mean_score(pov):.1f}" if pov else ("0" if known else "–"))
-        body.append(tuple(Cell(text) for text in cells))
+        body.append([*cells, f"{mean_score(pov):.1f}" if pov else ("0" if known else "–")])
     head = ("approach", *(f"its client {i + 1}" for i in range(clients)), "mean TA", "mean POV")
     notes = [
         "Fan et al. 2022, table 3: 1 % of the training rows, λ = 0.3, oracle ranges, TA in %. "
@@ -161,7 +250,7 @@ def print_tables(case: Case) -> list[TextTable]:
             "The paper prints the FL column again for ML at clients 2 to 5; the TA shown for ML is "
             "from its authors' result file."
         )
-    return [TextTable("The paper's own numbers, %", head, tuple(body), tuple(notes))]
+    return [TextTable.of("The paper's own numbers, %", head, body, notes)]
 
 
 def by_share(case: Case) -> list[TextTable]:
@@ -179,18 +268,20 @@ def by_share(case: Case) -> list[TextTable]:
         cells.append(percent_text(line.interval("ta", case.clients)))
         if some:
             cells.append("–" if theirs is None else f"{theirs:.1f}")
-        body.append(tuple(Cell(text) for text in cells))
+        body.append(cells)
     last = ("mean", _papers(case)) if some else ("mean",)
     head = ("approach", "training rows", *case.clients, *last)
-    return [TextTable("Test accuracy (TA) by share of the training rows, %", head, tuple(body))]
+    return [TextTable.of("Test accuracy (TA) by share of the training rows, %", head, body)]
 
 
 def _without_share(line: Line) -> str:
     return line.approach if line.trust is None else f"{line.approach}, λ = {line.trust:g}"
 
 
-def _score(panel: Panel, metric: Metric, clients: Sequence[str]) -> list[MeanInterval | None]:
-    return [line.interval(metric, clients) for line in panel.lines]
+def _columns(panel: Panel, metric: Metric) -> list[list[MeanInterval | None]]:
+    """A score of each line at each client, and at last on average."""
+    groups = (*([client] for client in panel.clients), panel.clients)
+    return [[line.interval(metric, clients) for line in panel.lines] for clients in groups]
 
 
 def _best(column: Sequence[MeanInterval | None]) -> set[int]:
@@ -202,15 +293,15 @@ def _best(column: Sequence[MeanInterval | None]) -> set[int]:
     return {i for i, value in enumerate(shown) if value == max(known)}
 
 
-def _is_papers(case: Case | Panel) -> bool:
+def _is_papers(case: Case) -> bool:
     return case.dataset in PAPER_DATA and case.protocol in PAPER_PROTOCOLS
 
 
-def _papers(case: Case | Panel) -> str:
+def _papers(case: Case) -> str:
     return "the paper's mean" if case.range == "oracle" else "the paper's mean (oracle ranges)"
 
 
-def paper_mean(case: Case | Panel, line: Line) -> float | None:
+def paper_mean(case: Case, line: Line) -> float | None:
     """What the paper prints for the like of this line; its λ was 0.3."""
     if not _is_papers(case) or line.trust not in (None, 0.3):
         return None

@@ -5,23 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..core.history import Row
-from ..errors import FedloreError
-from ..look.page import Section, page
-from ..look.plots import Plot, draw, save_drawing
+from ..look.page import Section, page, save_page
+from ..look.plots import Plot, draw
 from ..look.tables import literal, markdown
 from . import words
+from .numbers import NUMBER_READING, number_section
 from .panels import Case, Score, cases, plain_text, read_scores
-from .plots import (
-    class_tables,
-    confusion_matrix,
-    marks_table,
-    panel_plots,
-    rounds_curve,
-    share_curve,
-    trust_curve,
-)
+from .plots import confusion_matrix, panel_plots, rounds_curve, share_curve, trust_curve
 from .reliability import TERMS, diagrams_of, probability_table, reliability_plot
-from .tables import case_tables
+from .tables import case_tables, class_tables, marks_table
 
 
 def write_report(
@@ -33,34 +25,30 @@ def write_report(
     confusion: Iterable[Row] = (),
     history: Iterable[Row] = (),
     classes: Sequence[str] = (),
+    unit: str = "",
 ) -> Path:
     """Write report.html, tables.md and plots/ into a folder; returns the page's path.
 
-    `facts` says what was run; seeds, settings and versions found in the rows are added to it.
-    `classes` are the names of classes that rows have by number.
+    `facts` says what was run; of classes, seeds, settings and versions found in the rows are added
+    to it. `classes` are the names of classes that rows have by number, `unit` is that of a number.
     """
-    rows, confusion, history = list(rows), list(confusion), list(history)
-    scores = read_scores(rows)
-    sections = [_section(case, rows, confusion, history, classes) for case in cases(scores)]
-    html = page(
-        plain_text(title),
-        facts={
-            plain_text(k): plain_text(v) for k, v in (*facts.items(), *_find(rows, scores).items())
-        },
-        reading=_how_to_read(scores),
-        terms=_terms(scores) | (TERMS if diagrams_of(rows) else {}),
-        sections=sections,
-    )
-    out = Path(out_dir)
-    try:
-        (out / "plots").mkdir(parents=True, exist_ok=True)
-        for drawing in (drawing for section in sections for drawing in section.plots):
-            save_drawing(drawing, out / "plots")
-        (out / "tables.md").write_text(_as_markdown(plain_text(title), sections), encoding="utf-8")
-        (out / "report.html").write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
-    return out / "report.html"
+    rows, title = list(rows), plain_text(title)
+    more: dict[str, str] = {}
+    if any("rmse" in row for row in rows):
+        sections, reading = [number_section(rows, unit)], list(NUMBER_READING)
+        terms = _terms({str(r["approach"]) for r in rows}, {str(r.get("model")) for r in rows})
+    else:
+        scores = read_scores(rows)
+        side = (rows, list(confusion), list(history), classes)
+        sections = [_section(case, *side) for case in cases(scores)]
+        reading, more = _how_to_read(scores), _find(rows, scores)
+        terms = _terms({s.approach for s in scores}, {s.model for s in scores})
+        terms |= TERMS if diagrams_of(rows) else {}
+    shown = {plain_text(k): plain_text(v) for k, v in (*facts.items(), *more.items())}
+    html = page(title, facts=shown, reading=reading, terms=terms, sections=sections)
+    files = {"tables.md": _as_markdown(title, sections), "report.html": html}
+    save_page(Path(out_dir), files, [one for section in sections for one in section.plots])
+    return Path(out_dir) / "report.html"
 
 
 def plots(
@@ -75,7 +63,7 @@ def plots(
     made: list[Plot] = []
     for panel in case.panels():
         own = name if panel.share is None else f"{name}-{words.percent(panel.share)}"
-        made += panel_plots(panel, own, case.title)
+        made += panel_plots(panel, own)
     made += trust_curve(case, f"{name}-trust")
     made += share_curve(case, f"{name}-share")
     made += rounds_curve(case, history, f"{name}-rounds")
@@ -91,28 +79,16 @@ def _section(
     classes: Sequence[str],
 ) -> Section:
     own, mistakes = ([row for row in some if _belongs(row, case)] for some in (rows, confusion))
+    made = plots(case, confusion=confusion, history=history, classes=classes)
+    name = f"{_slug(case.title)}-reliability"
+    made += reliability_plot(diagrams_of(own), name, case.title, number=False)
+    tables = (*case_tables(case), *marks_table(own), *probability_table(own))
     return Section(
         case.title or "Results",
         tuple(words.caveats(case.dataset, case.range)),
-        (
-            *case_tables(case),
-            *marks_table(own),
-            *probability_table(own),
-            *class_tables(mistakes, classes),
-        ),
-        tuple(
-            draw(plot)
-            for plot in (
-                *plots(case, confusion=confusion, history=history, classes=classes),
-                *_reliability(case, own),
-            )
-        ),
+        (*tables, *class_tables(mistakes, classes)),
+        tuple(draw(plot) for plot in made),
     )
-
-
-def _reliability(case: Case, rows: Sequence[Row]) -> list[Plot]:
-    name = f"{_slug(case.title)}-reliability"
-    return reliability_plot(diagrams_of(rows), name, case.title, number=False)
 
 
 def _belongs(row: Row, case: Case) -> bool:
@@ -148,9 +124,7 @@ def _how_to_read(scores: Sequence[Score]) -> list[str]:
     return [words.METRICS + chance]
 
 
-def _terms(scores: Sequence[Score]) -> dict[str, str]:
-    approaches = {score.approach for score in scores}
-    models = {score.model for score in scores}
+def _terms(approaches: set[str], models: set[str]) -> dict[str, str]:
     found = {name: text for name, text in words.MEANINGS.items() if name in approaches}
     return found | {f"{n} (model)": text for n, text in words.WHOSE_WEIGHTS.items() if n in models}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from importlib.resources import files
-from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request
 from starlette.exceptions import HTTPException
@@ -14,7 +13,7 @@ from ..bundle.serve.server import run_app
 from ..errors import FedloreError
 from ..look.style import THEME
 from .draft import Stale, Workplace, Workspace
-from .routes import add_signing, add_trying, add_versions, add_writing
+from .routes import add_routes
 
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -43,10 +42,7 @@ def make_studio(
     )
     _handle_errors(app)
     shown = _add_page(app, guarded=token is not None)
-    add_writing(app, desk)
-    add_trying(app, desk)
-    add_versions(app, desk)
-    add_signing(app, desk)
+    add_routes(app, desk)
     return Doorkeeper(app, STUDIO_LIMITS, None, token, hosts, without_token=(*OPEN, *shown))
 
 
@@ -55,9 +51,6 @@ def _only_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method != "GET" and kind != "application/json":
         raise HTTPException(415, "the body must be application/json")
-
-
-Json = Annotated[None, Depends(_only_json)]
 
 
 def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """The rule book: everything the knowledge says on one printable page, formulas drawn."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ from ..knowledge.signing import check_signed
 from ..look.page import Section, page
 from ..look.plots import Drawing, Plot, draw
 from ..look.style import COLOURS
-from ..look.tables import Cell, TextTable
+from ..look.tables import TextTable
 from .checks import judge, read_schema
 from .draft import now
-from .grids import RuleGrid, read_grids
+from .grids import RuleGrid, read_grids, sources_in
 from .maps import ends_of, middle_of
 
 if TYPE_CHECKING:
@@ -45,16 +45,22 @@ def draw_formulas(values: Mapping[str, Any], schema: Schema) -> tuple[Drawing, .
 def _formulas(values: Mapping[str, Any], schema: Schema) -> list[tuple[str, Formula]]:
     """What each formula is (formula, lower, upper), and the formula; faulty ones are left out."""
     found = []
-    for side in ("predict", "range"):
-        part = values.get(side)
-        for source in part.get("sources", []) if isinstance(part, Mapping) else []:
-            for key in ("formula", "lower", "upper"):
-                try:
-                    if isinstance(source.get(key), str):
-                        found.append((key, Formula.parse(source[key], schema)))
-                except FedloreError:
-                    continue
+    for _, key, text in _written(values):
+        try:
+            if key != "edges" and isinstance(text, str):
+                found.append((key, Formula.parse(text, schema)))
+        except FedloreError:
+            continue
     return found
+
+
+def _written(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Everything about formulas in a file: its side, its key, and what is written there."""
+    for side in ("predict", "range"):
+        for source in sources_in(values, side):
+            for key in ("formula", "lower", "upper", "edges"):
+                if key in source:
+                    yield side, key, source[key]
 
 
 def _plot(feature: Feature, formulas: list[tuple[str, Formula]], schema: Schema) -> Plot:
@@ -97,7 +103,7 @@ _TITLES = {
 
 def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     """One HTML page that needs nothing else: card, features, rules, formulas, findings."""
-    values, checkup = toml_in(*files_at(members)), judge(members).checkup
+    values, checkup = toml_in(*files_at(members)), judge(members)
     card = {k: str(v) for k, v in values.get("card", {}).items() if v}
     facts = {**card, "printed": now(), "signature": _signature(knowledge)}
     facts |= {key: str(values[key]) for key in ("trust", "outside", "conflict") if key in values}
@@ -113,7 +119,7 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
     sections.append(
-        Section(title, tables=(_table("Findings", ("kind", "place", "finding"), findings),))
+        Section(title, tables=(_words("Findings", ("kind", "place", "finding"), findings),))
     )
     return page(
         f"Rule book: {name}",
@@ -145,7 +151,7 @@ def _features(members: Mapping[str, bytes]) -> Section:
     answers = f"Answers in {schema.label}: {', '.join(schema.classes[:60])}"
     head = ("name", "unit", "scope", "levels")
     return Section(
-        "Features and answers", tables=(_table("Columns of a row", head, rows, answers),)
+        "Features and answers", tables=(_words("Columns of a row", head, rows, answers),)
     )
 
 
@@ -158,23 +164,17 @@ def _rules(grid: RuleGrid) -> Section:
         for i, row in enumerate(grid.rows)
         if any(map(str.strip, row))
     ]
-    note = f"When several rules apply: {grid.hit}" if grid.hit else ""
-    return Section(title, tables=(_table("By row of the file", ("row", *grid.header), rows, note),))
+    note = [f"When several rules apply: {grid.hit}"] if grid.hit else []
+    return Section(
+        title, tables=(_words("By row of the file", ("row", *grid.header), rows, *note),)
+    )
 
 
-def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> list[Section]:
-    rows = []
-    for side in ("predict", "range"):
-        part = values.get(side)
-        for source in part.get("sources", []) if isinstance(part, Mapping) else []:
-            rows += [
-                (_TITLES[side], key, str(source[key]))
-                for key in ("formula", "lower", "upper", "edges")
-                if key in source
-            ]
+def _formula_sections(values: Mapping[str, Any], schema: Schema | None) -> list[Section]:
+    rows = [(_TITLES[side], key, str(text)) for side, key, text in _written(values)]
     if not rows:
         return []
-    table = _table("As they are written", ("says", "as", "formula"), rows)
+    table = _words("As they are written", ("says", "as", "formula"), rows)
     try:
         plots = () if schema is None else draw_formulas(values, schema)
     except FedloreError as error:  # a book without drawings is still one
@@ -182,9 +182,8 @@ def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> li
     return [Section("Formulas", tables=(table,), plots=plots)]
 
 
-def _table(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+def _words(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *notes: str
 ) -> TextTable:
-    body = tuple(tuple(Cell(text) for text in row) for row in rows)
-    words = tuple(range(len(head)))
-    return TextTable(title, tuple(head), body, (note,) if note else (), words)
+    """A table in which every column holds words."""
+    return TextTable.of(title, head, rows, notes, tuple(range(len(head))))

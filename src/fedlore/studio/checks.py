@@ -1,9 +1,7 @@
 """Findings of the linter at their cells, and the whole draft as the plain values a page shows."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import FedloreError, KnowledgeError
@@ -13,37 +11,30 @@ from ..kernel.sheets import POLICIES
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
+from ..look.values import plain_values
+from .answers import first_error
 from .draft import Workspace
-from .grids import RuleGrid, read_grids
+from .grids import RuleGrid, read_grids, sources_in
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """A checkup of the draft: what `fedlore lint` would say of the same files."""
-
-    checkup: Checkup
-    seconds: float
-
-    @property
-    def fault(self) -> str:
-        """Why the knowledge cannot be used at all; empty where it can."""
-        if self.checkup.knowledge is not None:
-            return ""
-        first = next((f for f in self.checkup.findings if f.severity == "error"), None)
-        return "" if first is None else f"{first.place}: {first.message}"
-
-
-def judge(members: Mapping[str, bytes]) -> Verdicts:
-    """The checkup of some files; a file that cannot be read at all is a finding too."""
-    began = time.perf_counter()
+def judge(members: Mapping[str, bytes]) -> Checkup:
+    """What `fedlore lint` would say; a file that cannot be read at all is a finding too."""
     try:
         _refuse_code(members)
-        found = check_file(members)
+        return check_file(members)
     except FedloreError as error:
-        found = Checkup(
-            [Finding("error", "file", Place(FILE), {"error": _without_name(str(error))})]
-        )
-    return Verdicts(found, time.perf_counter() - began)
+        said = {"error": str(error).removeprefix(f"{FILE}: ")}  # its place says the name
+        return Checkup([Finding("error", "file", Place(FILE), said)])
+
+
+def check_draft(members: Mapping[str, bytes]) -> dict[str, Any]:
+    """The same at the cells of its tables, and how long it took."""
+    began = time.perf_counter()
+    checkup = judge(members)
+    seconds = time.perf_counter() - began
+    told = tell_findings(checkup.findings, read_grids(members))
+    fault = "" if checkup.knowledge is not None else first_error(checkup)
+    return {"findings": told, "seconds": seconds, "fault": fault}
 
 
 def _refuse_code(members: Mapping[str, bytes]) -> None:
@@ -57,7 +48,9 @@ def _refuse_code(members: Mapping[str, bytes]) -> None:
 
 def tell_findings(findings: Sequence[Finding], grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Findings as plain values, with the cell of the grid each belongs to."""
-    return [{**jsonable(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings]
+    return [
+        {**plain_values(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings
+    ]
 
 
 def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
@@ -78,22 +71,6 @@ def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
 def _bare(title: str) -> str:
     """A title without its unit, as places name columns."""
     return title.partition("[")[0].strip()
-
-
-def _without_name(text: str) -> str:
-    """A message without the name of the file, which its place says already."""
-    return text.removeprefix(f"{FILE}: ")
-
-
-def jsonable(value: Any) -> Any:
-    """Plain values that JSON can hold: what is not finite becomes None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: jsonable(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(part) for part in value]
-    return value
 
 
 _SETTINGS = ("trust", "reliance", "outside", "conflict", "label", "classes", "ordered", "floor")
@@ -120,18 +97,19 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
         values = toml_in(*files_at(members))
     except FedloreError as error:
         return {**about, **_nothing(), "fault": str(error)}
-    judged, grids = judge(members), read_grids(members)
+    began = time.perf_counter()
+    checkup, grids = judge(members), read_grids(members)
     return {
         **about,
-        "settings": jsonable({key: values[key] for key in _SETTINGS if key in values})
-        | _row_trust(judged.checkup),
-        "card": jsonable(values.get("card", {})),
-        "sources": {side: _sources(values, side) for side in ("predict", "range")},
-        "combine": {side: _part(values, side).get("combine", "") for side in ("predict", "range")},
+        "settings": plain_values({key: values[key] for key in _SETTINGS if key in values})
+        | _row_trust(checkup),
+        "card": plain_values(values.get("card", {})),
+        "sources": {side: plain_values(sources_in(values, side)) for side in ("predict", "range")},
+        "combine": {side: _combine(values.get(side)) for side in ("predict", "range")},
         "schema": tell_schema(members),
         "grids": [grid.as_row() for grid in grids],
-        "findings": tell_findings(judged.checkup.findings, grids),
-        "seconds": judged.seconds,
+        "findings": tell_findings(checkup.findings, grids),
+        "seconds": time.perf_counter() - began,
         "fault": "",
     }
 
@@ -162,22 +140,12 @@ def tell_schema(members: Any) -> dict[str, Any] | None:
         "ordered": schema.ordered,
         "number": number,
         "unit": schema.unit,
-        "features": _features(schema),
+        "features": [f.describe() | {"missing": f.missing} for f in schema.features],
     }
 
 
-def _features(schema: Schema) -> list[dict[str, Any]]:
-    return [f.describe() | {"missing": f.missing} for f in schema.features]
-
-
-def _sources(values: dict[str, Any], side: str) -> list[dict[str, Any]]:
-    found = _part(values, side).get("sources", [])
-    return jsonable([one for one in found if isinstance(one, dict)]) if found else []
-
-
-def _part(values: dict[str, Any], side: str) -> dict[str, Any]:
-    part = values.get(side)
-    return part if isinstance(part, dict) else {}
+def _combine(part: Any) -> Any:
+    return part.get("combine", "") if isinstance(part, dict) else ""
 
 
 def _nothing() -> dict[str, Any]:

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from ..kernel.cells import format_outcome
 from ..kernel.schema import Feature, Schema
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.catalog import leaves
-from ..knowledge.tables.table import Table
+from .answers import hear_knowledge, name_values, tables_in, usable
 from .checks import judge
 from .maps import ends_of, middle_of, thresholds
-from .verdict import Heard, hear_knowledge, usable
 
 MOST_ASKED = 120_000
 REGIONS = 12  # told of one comparison
@@ -59,7 +57,7 @@ def compare_answers(
     before: Mapping[str, bytes], after: Mapping[str, bytes], rows: Tensor | None = None
 ) -> dict[str, Any]:
     """Where two versions answer otherwise, with an example row, and how many own rows change."""
-    old, new = judge(before).checkup, judge(after).checkup
+    old, new = judge(before), judge(after)
     (_, schema), (_, other) = usable(old), usable(new)
     if (schema.names, schema.classes) != (other.names, other.classes) or [
         f.levels for f in schema.features
@@ -75,30 +73,22 @@ def compare_answers(
     places = (
         np.stack(np.unravel_index(np.arange(cells), shape), 1) if stops else np.zeros((1, 0), int)
     )
-    words, kinds, changed = _answers(old, new, _rows(schema, stops, places), schema)
+    words, kinds, changed = _answers(old, new, _rows(schema, stops, places))
     groups = _groups(kinds, changed).reshape(shape)
     regions = _regions(groups, stops, words, schema)
     told = {"exact": not sampled, "changed": int(changed.sum()), "cells": cells, "regions": regions}
-    return {**told, "rows": _own(old, new, rows, schema)}
+    return {**told, "rows": _own(old, new, rows)}
 
 
 def _sampled(checkup: Checkup) -> bool:
     """Whether something else than tables speaks, which cells cannot decide."""
-    known = checkup.knowledge
-    assert known is not None
-    return any(
-        not isinstance(model, Table) for model in leaves(known.prediction, known.range) if model
-    )
+    known, _ = usable(checkup)
+    return len([*leaves(known.prediction, known.range)]) > len(tables_in(checkup))
 
 
 def _stops(old: Checkup, new: Checkup, schema: Schema) -> list[Stops]:
-    models = [
-        model
-        for checkup in (old, new)
-        if checkup.knowledge is not None
-        for model in (checkup.knowledge.prediction, checkup.knowledge.range)
-        if model is not None
-    ]
+    both = [usable(checkup)[0] for checkup in (old, new)]
+    models = [m for known in both for m in (known.prediction, known.range) if m is not None]
     looked = join_columns(models, len(schema.features))
     dense = _sampled(old) or _sampled(new)
     return [_stop(old, new, schema, column, dense) for column in looked]
@@ -135,58 +125,12 @@ def _rows(schema: Schema, stops: Sequence[Stops], places: NDArray[np.int64]) -> 
 
 
 def _answers(
-    old: Checkup, new: Checkup, rows: Tensor, schema: Schema
+    old: Checkup, new: Checkup, rows: Tensor
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]], NDArray[np.bool_]]:
     """Before and after in words, what kind of change it is, and whether it is one."""
     one, two = hear_knowledge(old, rows), hear_knowledge(new, rows)
-    words = list(zip(_words(one, schema), _words(two, schema), strict=True))
-    kinds = words if one.allowed is not None else _directions(one, two)
+    words, kinds = list(zip(one.words, two.words, strict=True)), one.changes(two)
     return words, kinds, np.array([a != b for a, b in kinds])
-
-
-def _directions(one: Heard, two: Heard) -> list[tuple[str, str]]:
-    """Of numbers, which differ from place to place: what rose and what fell."""
-    found = []
-    parts = [(heard.expert, heard.low, heard.high) for heard in (one, two)]
-    told = [torch.stack([end.double() for end in ends if end is not None], 1) for ends in parts]
-    near = 1e-6 * (1 + told[0].nan_to_num().abs())
-    rose, fell = (told[1] > told[0] + near).tolist(), (told[1] < told[0] - near).tolist()
-    lost = (told[0].isnan() != told[1].isnan()).tolist()
-    clash = (one.refused != two.refused).tolist()
-    for up, down, gone, odd in zip(rose, fell, lost, clash, strict=True):
-        signs = zip(up, down, gone, strict=True)
-        kind = "".join("?" if g else "+" if u else "-" if d else "=" for u, d, g in signs)
-        found.append(("===", kind + "!" if odd else kind))
-    return found
-
-
-def _words(heard: Heard, schema: Schema) -> list[str]:
-    """The answer to each row in few words: what the expert says, and what is possible."""
-    if heard.allowed is None:
-        return _number_words(heard)
-    found = []
-    for place, may, refused in zip(
-        heard.expert.tolist(), heard.allowed.tolist(), heard.refused.tolist(), strict=True
-    ):
-        if refused:
-            found.append("contradiction")
-            continue
-        allowed = [i for i, yes in enumerate(may) if yes]
-        possible = format_outcome(allowed, schema.classes, "range")
-        said = "silent" if place < 0 else schema.classes[place]
-        found.append(f"{said} (possible: {possible})" if possible != "all" else said)
-    return found
-
-
-def _number_words(heard: Heard) -> list[str]:
-    assert heard.low is not None and heard.high is not None
-    ends = zip(heard.expert.tolist(), heard.low.tolist(), heard.high.tolist(), strict=True)
-    return [
-        "contradiction"
-        if refused
-        else f"{'silent' if said != said else f'{said:.4g}'} (possible: {low:.4g}..{high:.4g})"
-        for (said, low, high), refused in zip(ends, heard.refused.tolist(), strict=True)
-    ]
 
 
 def _groups(words: Sequence[tuple[str, str]], changed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -230,13 +174,8 @@ def _regions(
         places = np.array([inside], dtype=np.int64)
         row = _rows(schema, stops, places)[0].tolist()
         told.append({"where": where, "before": before, "after": after, "cells": count,
-                     "example": _named(row, schema)})  # fmt: skip
+                     "example": name_values(schema, row)})  # fmt: skip
     return told
-
-
-def _named(row: Sequence[float], schema: Schema) -> dict[str, float | str]:
-    return {f.name: f.levels[int(v)] if f.levels else float(f"{v:.6g}")
-            for f, v in zip(schema.features, row, strict=True)}  # fmt: skip
 
 
 def _by_sample(
@@ -246,22 +185,22 @@ def _by_sample(
     draw = np.random.default_rng(0)
     places = np.stack([draw.integers(0, len(stop.values), MOST_ASKED // 4) for stop in stops], 1)
     asked = _rows(schema, stops, places)
-    words, kinds, changed = _answers(old, new, asked, schema)
+    words, kinds, changed = _answers(old, new, asked)
     seen: dict[tuple[str, str], int] = {}
     for place in np.flatnonzero(changed).tolist():
         seen.setdefault(kinds[place], place)
     regions = [
         {"where": {}, "before": words[place][0], "after": words[place][1],
-         "example": _named(asked[place].tolist(), schema), "cells": kinds.count(kind)}
+         "example": name_values(schema, asked[place].tolist()), "cells": kinds.count(kind)}
         for kind, place in list(seen.items())[:REGIONS]
     ]  # fmt: skip
     told = {"exact": False, "changed": int(changed.sum()), "cells": len(places), "regions": regions}
-    return {**told, "rows": _own(old, new, rows, schema)}
+    return {**told, "rows": _own(old, new, rows)}
 
 
-def _own(old: Checkup, new: Checkup, rows: Tensor | None, schema: Schema) -> dict[str, int] | None:
+def _own(old: Checkup, new: Checkup, rows: Tensor | None) -> dict[str, int] | None:
     """How many of the site's own rows are answered otherwise."""
     if rows is None:
         return None
-    _, _, changed = _answers(old, new, rows, schema)
+    _, _, changed = _answers(old, new, rows)
     return {"all": len(rows), "changed": int(changed.sum())}

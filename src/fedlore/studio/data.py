@@ -22,11 +22,11 @@ from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.soft import lone_expert
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Table
+from .answers import hear_knowledge, name_values, tables_in, usable
 from .checks import judge
 from .draft import Workspace
 from .edits import edit_toml
 from .requests import CalibrationRequest
-from .verdict import hear_knowledge, tables_in, usable
 
 ROWS_TOLD = 20  # rows told one by one
 LEAST_ROWS = 5  # rows that a suggested rule must have
@@ -43,95 +43,41 @@ def rows_of_site(data: Path | None, checkup: Checkup) -> Examples | Measured:
     return read_table(data, schema, label=schema.label)
 
 
-def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[str, Any]:
-    """The draft on the site's rows: of classes rule by rule, of a number how far it is off."""
-    if isinstance(rows, Measured):
-        return _tell_numbers(checkup, rows, name)
-    return _tell_classes(checkup, rows, name)
-
-
 @torch.no_grad()
-def _tell_numbers(checkup: Checkup, rows: Measured, name: str) -> dict[str, Any]:
-    """How far the expert is off, labels outside their range, and how wide the range is."""
+def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[str, Any]:
+    """The draft on the site's rows: of classes also rule by rule, of a number how far it is off.
+
+    And labels outside the range, rows on which nobody speaks, and how wide the range is.
+    """
     _, schema = usable(checkup)
     assert rows.y is not None
     findings = check_data(checkup, rows, name).findings[len(checkup.findings) :]
-    heard, y = hear_knowledge(checkup, rows.x), rows.y.double()
-    assert heard.low is not None and heard.high is not None
-    spoken = ~heard.expert.isnan() & ~heard.refused
-    off = (heard.expert - y)[spoken]
-    outside = ((y < heard.low) | (y > heard.high)) & ~heard.refused
-    return {
-        "number": True,
-        "rows": len(rows),
-        "unit": schema.unit,
-        "spoken": int(spoken.sum()),
-        "rmse": float(off.square().mean().sqrt()) if len(off) else None,
-        "mae": float(off.abs().mean()) if len(off) else None,
-        "contradicted": int(heard.refused.sum()),
-        "outside": [
-            _row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:ROWS_TOLD]
-        ],
-        "outside_count": int(outside.sum()),
-        "silent": int((heard.expert.isnan() & ~heard.refused).sum()),
-        "width": float((heard.high - heard.low)[~heard.refused].mean()),
-        "findings": [finding.as_row() for finding in findings],
-    }
-
-
-@torch.no_grad()
-def _tell_classes(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
-    """Per rule hits, right, wrong and contradicted; labels outside the range; rows in no rule."""
-    known, schema = usable(checkup)
-    assert rows.y is not None
-    findings = [
-        f.as_row() for f in check_data(checkup, rows, name).findings[len(checkup.findings) :]
-    ]
     heard = hear_knowledge(checkup, rows.x)
-    assert heard.allowed is not None
-    spoken = heard.expert >= 0
-    right = spoken & (heard.expert == rows.y)
-    outside = ~heard.allowed.gather(1, rows.y.unsqueeze(1)).squeeze(1) & ~heard.refused
-    rules = [
-        {"table": table.name, "kind": table.kind, **dict(line)}
-        for table in tables_in(checkup)
-        for line in rule_report(table, rows)
-    ]
+    outside = heard.outside(rows.y).nonzero().flatten().tolist()
     return {
         "rows": len(rows),
-        "spoken": int(spoken.sum()),
-        "right": int(right.sum()),
+        "spoken": int((~heard.silent & ~heard.refused).sum()),
+        "silent": int((heard.silent & ~heard.refused).sum()),
         "contradicted": int(heard.refused.sum()),
         "outside": [
-            _row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:ROWS_TOLD]
+            {
+                "line": place + 2,
+                "label": heard.name(float(rows.y[place])),
+                "row": name_values(schema, rows.x[place].tolist()),
+            }
+            for place in outside[:ROWS_TOLD]
         ],
-        "outside_count": int(outside.sum()),
-        "silent": int((~spoken & ~heard.refused).sum()),
-        "width": float(heard.allowed.sum(1).float().mean()),
-        "classes": len(schema.classes),
-        "rules": rules,
-        "findings": findings,
+        "outside_count": len(outside),
+        "width": heard.width,
+        "rules": [
+            {"table": table.name, "kind": table.kind, **dict(line)}
+            for table in tables_in(checkup)
+            if isinstance(rows, Examples)
+            for line in rule_report(table, rows)
+        ],
+        "findings": [finding.as_row() for finding in findings],
+        **heard.measure(rows.y),
     }
-
-
-def _row(rows: Examples | Measured, place: int, schema: Schema) -> dict[str, Any]:
-    assert rows.y is not None
-    values = {
-        f.name: _value(float(v), f.levels)
-        for f, v in zip(schema.features, rows.x[place], strict=True)
-    }
-    label = float(f"{float(rows.y[place]):.7g}")
-    if isinstance(rows, Examples):
-        return {"line": place + 2, "label": schema.classes[int(label)], "row": values}
-    return {"line": place + 2, "label": label, "row": values}
-
-
-def _value(value: float, levels: Sequence[str]) -> float | str | None:
-    if math.isnan(value):
-        return None
-    if levels:
-        return levels[int(value)] if value < len(levels) else None
-    return float(f"{value:.7g}")
 
 
 def suggest_rule(checkup: Checkup, rows: Examples | Measured) -> dict[str, Any] | None:
@@ -145,7 +91,7 @@ def suggest_rule(checkup: Checkup, rows: Examples | Measured) -> dict[str, Any] 
     assert rows.y is not None
     heard = hear_knowledge(checkup, rows.x)
     whole = ~rows.x.isnan().any(1)
-    left = (heard.expert < 0) & ~heard.refused & whole
+    left = heard.silent & ~heard.refused & whole
     if int(left.sum()) < LEAST_ROWS:
         return None
     best: dict[str, Any] | None = None
@@ -250,7 +196,8 @@ def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
     with desk.lock:
         desk.check(said.token)
         members = desk.members
-        known, _ = usable(judge(members).checkup)
+        checkup = judge(members)
+        known, _ = usable(checkup)
         values = toml_in(*files_at(members))
         scorers = values.get("predict", {}).get("sources", [])
         if known.prediction is None or len(scorers) != 1:
@@ -260,7 +207,7 @@ def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
         limits = values.get("range", {})
         if limits.get("combine", "all") != "all":
             raise FedloreError("a calibrated range cannot be added to alternatives (combine = any)")
-        rows = rows_of_site(desk.place.data, judge(members).checkup)
+        rows = rows_of_site(desk.place.data, checkup)
         measured: dict[str, Any]
         if isinstance(rows, Measured):
             interval = ConformalInterval.calibrate(known.prediction, rows, alpha=said.alpha)

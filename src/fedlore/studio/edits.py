@@ -1,5 +1,6 @@
 """Changes to the draft: keys in place, cells, new tables, a first file from rows."""
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,10 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.expressions import FormulaError
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.formulas import Formula
-from .checks import judge, read_schema, tell_findings
+from .checks import check_draft, read_schema
 from .draft import Workspace
 from .grids import grid_bytes, new_table, read_grids
-from .requests import DocumentChange, NewTable, TableChange
+from .requests import DocumentChange, LabelChoice, NewTable, TableChange
 
 KeyStep = str | int
 DEEPEST_KEY = 8  # keys below keys
@@ -130,13 +131,6 @@ def change_table(desk: Workspace, said: TableChange) -> dict[str, Any]:
     return {**kept, **check_draft(members)}
 
 
-def check_draft(members: Any) -> dict[str, Any]:
-    """What `fedlore lint` would say of these files, at their cells."""
-    judged = judge(members)
-    told = tell_findings(judged.checkup.findings, read_grids(members))
-    return {"findings": told, "seconds": judged.seconds, "fault": judged.fault}
-
-
 def change_document(desk: Workspace, said: DocumentChange) -> None:
     """Other values in knowledge.toml, its remarks kept."""
     with desk.lock:
@@ -164,7 +158,7 @@ def add_table(desk: Workspace, said: NewTable) -> None:
         desk.change(said.token, files, who=said.who, what=f"'{said.file}'")
 
 
-def start_file(desk: Workspace, token: str, label: str, who: str) -> None:
+def start_file(desk: Workspace, said: LabelChoice) -> None:
     """A first knowledge file from the site's own rows, as `fedlore draft` writes it."""
     data = desk.place.data
     if data is None:
@@ -172,8 +166,8 @@ def start_file(desk: Workspace, token: str, label: str, who: str) -> None:
     with desk.lock:
         if desk.place.knowledge.exists() or FILE in desk.draft.changed:
             raise FedloreError("there is a knowledge file already")
-        found = draft_knowledge(read_cells(data), label, name=data.name)
-        desk.change(token, {FILE: found.text.encode()}, who=who, what="a first file")
+        found = draft_knowledge(read_cells(data), said.label, name=data.name)
+        desk.change(said.token, {FILE: found.text.encode()}, who=said.who, what="a first file")
 
 
 def list_columns_of(data: Path | None) -> list[str]:
@@ -188,11 +182,9 @@ def look_at_formula(members: Any, text: str) -> dict[str, Any]:
         raise KnowledgeError("the features are not declared well yet: a formula needs their names")
     try:
         found = Formula.parse(text, schema)
-    except FormulaError as error:
-        return {"ok": False, "message": str(error).partition("\n")[0], "position": error.position}
     except KnowledgeError as error:
-        return {"ok": False, "message": str(error).partition("\n")[0], "position": None}
-    low, high = found.bounds()
-    finite = low == low and abs(low) != float("inf") and abs(high) != float("inf")
-    return {"ok": True, "features": list(found.features),
-            "low": low if finite else None, "high": high if finite else None}  # fmt: skip
+        place = error.position if isinstance(error, FormulaError) else None
+        return {"ok": False, "message": str(error).partition("\n")[0], "position": place}
+    ends = found.bounds()
+    low, high = ends if all(map(math.isfinite, ends)) else (None, None)
+    return {"ok": True, "features": list(found.features), "low": low, "high": high}

@@ -8,17 +8,18 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from ..kernel.cells import NumberSpans, format_outcome
+from ..kernel.cells import NumberSpans
 from ..kernel.schema import Feature, Schema
 from ..kernel.sheets import Rule
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.findings.examples import SILENT_WORD, example_cells, number_cell
+from ..knowledge.findings.examples import example_cells, number_cell
+from .answers import hear_knowledge, tables_in, usable
 from .checks import read_schema
 from .draft import Workspace
 from .edits import edit_toml
 from .grids import new_table
-from .verdict import hear_knowledge, tables_in, usable
+from .requests import Change
 
 MOST_PROPOSED = 60  # rows proposed at once
 EXAMPLES_FILE = "examples.csv"
@@ -43,21 +44,9 @@ def example_rows(checkup: Checkup, x: Tensor) -> list[list[str]]:
     _, schema = usable(checkup)
     heard = hear_knowledge(checkup, x)
     made = []
-    for row in range(len(x)):
-        if heard.refused[row]:
-            continue
-        cells = [
-            number_cell(float(value), feature)
-            for value, feature in zip(x[row], schema.features, strict=True)
-        ]
-        said = float(heard.expert[row])
-        if heard.allowed is None:
-            answer = [SILENT_WORD if math.isnan(said) else f"{said:.6g}", ""]
-        else:
-            may = heard.allowed[row].nonzero().flatten().tolist()
-            answer = [SILENT_WORD if said < 0 else schema.classes[int(said)],
-                      format_outcome(may, schema.classes, "range")]  # fmt: skip
-        made.append([*cells, *answer, ""])
+    for row in (~heard.refused).nonzero().flatten().tolist():
+        values = zip(x[row].tolist(), schema.features, strict=True)
+        made.append([*(number_cell(v, feature) for v, feature in values), *heard.cells(row)])
     return made
 
 
@@ -99,10 +88,10 @@ def _step(feature: Feature, at: float) -> float:
     return 10.0 ** math.floor(math.log10(span / 100))
 
 
-def start_examples(desk: Workspace, token: str, who: str) -> None:
+def start_examples(desk: Workspace, said: Change) -> None:
     """An empty file of examples, named by the knowledge file."""
     with desk.lock:
-        desk.check(token)
+        desk.check(said.token)
         members: Mapping[str, bytes] = desk.members
         schema = read_schema(members)
         if schema is None or "examples" in toml_in(*files_at(members)):
@@ -114,4 +103,4 @@ def start_examples(desk: Workspace, token: str, who: str) -> None:
             )
         text = edit_toml(members[FILE].decode("utf-8-sig"), ["examples"], EXAMPLES_FILE)
         files = {EXAMPLES_FILE: new_table(example_cells(schema)), FILE: text.encode()}
-        desk.change(token, files, who=who, what=f"'{EXAMPLES_FILE}'")
+        desk.change(said.token, files, who=said.who, what=f"'{EXAMPLES_FILE}'")

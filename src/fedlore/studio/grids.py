@@ -240,16 +240,22 @@ class RuleGrid:
 def read_grids(members: Mapping[str, bytes]) -> list[RuleGrid]:
     """Every table that the knowledge names: predictions, ranges, and at last its examples."""
     values = toml_in(*files_at(members))
-    found = []
-    for side in ("predict", "range"):
-        part = values.get(side)
-        sources = part.get("sources", []) if isinstance(part, dict) else []
-        for place, source in enumerate(sources if isinstance(sources, list) else []):
-            if isinstance(source, dict) and isinstance(source.get("table"), str):
-                found.append(_grid(members, side, place, source))
+    found = [
+        _grid(members, side, place, source)
+        for side in ("predict", "range")
+        for place, source in enumerate(sources_in(values, side))
+        if isinstance(source.get("table"), str)
+    ]
     if isinstance(values.get("examples"), str):
         found.append(_grid(members, "examples", 0, {"table": values["examples"]}))
     return found
+
+
+def sources_in(values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """The sources of one side of a file under way, which may hold anything in their place."""
+    part = values.get(side)
+    found = part.get("sources") if isinstance(part, dict) else None
+    return [s if isinstance(s, dict) else {} for s in found] if isinstance(found, list) else []
 
 
 def _grid(members: Mapping[str, bytes], side: str, place: int, said: Mapping[str, Any]) -> RuleGrid:

@@ -18,9 +18,7 @@ from ..kernel.cells import NumberSpans
 from ..kernel.schema import Feature, Schema
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
-from ..knowledge.sources.catalog import leaves
-from ..knowledge.tables.table import Table
-from .verdict import Heard, hear_knowledge, usable
+from .answers import HeardClasses, hear_knowledge, rule_tables, usable
 
 STEPS = 48  # cells along an axis, before thresholds are added
 MOST_CUTS = 96
@@ -63,18 +61,14 @@ def axis_of(checkup: Checkup, schema: Schema, name: str, at: float, steps: int =
 
 def thresholds(checkup: Checkup, column: int) -> list[float]:
     """The numbers at which some rule changes its mind about a feature."""
-    found: set[float] = set()
-    known = checkup.knowledge
-    if known is None:
-        return []
-    for model in leaves(known.prediction, known.range):
-        table = getattr(model, "table", model)
-        if isinstance(table, Table):
-            for rule in table.rules:
-                condition = dict(rule.conditions).get(column)
-                if isinstance(condition, NumberSpans):
-                    found |= {end.value for span in condition.spans for end in span}
-    return sorted(value for value in found if math.isfinite(value))
+    known, _ = usable(checkup)
+    conditions = [
+        dict(rule.conditions).get(column)
+        for _, table in rule_tables(known.prediction, known.range)
+        for rule in table.rules
+    ]
+    spans = [s for one in conditions if isinstance(one, NumberSpans) for s in one.spans]
+    return sorted({end.value for span in spans for end in span if math.isfinite(end.value)})
 
 
 def ends_of(feature: Feature, cuts: Sequence[float], at: float) -> tuple[float, float]:
@@ -102,7 +96,7 @@ def draw_curve(checkup: Checkup, x: Tensor, name: str) -> dict[str, Any]:
     return {
         "axis": axis.tell(),
         "at": _finite(float(x[0, column])),
-        **tell_heard(hear_knowledge(checkup, rows)),
+        **hear_knowledge(checkup, rows).rows(),
     }
 
 
@@ -123,22 +117,8 @@ def draw_map(checkup: Checkup, x: Tensor, names: Sequence[str]) -> dict[str, Any
         "across": across.tell(),
         "up": up.tell(),
         "at": at,
-        **tell_heard(hear_knowledge(checkup, rows)),
+        **hear_knowledge(checkup, rows).rows(),
     }
-
-
-def tell_heard(heard: Heard) -> dict[str, Any]:
-    """Answers as plain values; sets of classes as numbers whose bits are the classes."""
-    told: dict[str, Any] = {"refused": heard.refused.tolist()}
-    if heard.allowed is None:
-        assert heard.low is not None and heard.high is not None
-        ends = {"expert": heard.expert, "low": heard.low, "high": heard.high}
-        return told | {key: [_finite(v) for v in t.tolist()] for key, t in ends.items()}
-    told["expert"] = heard.expert.tolist()
-    told["allowed"] = [
-        "".join("1" if may else "0" for may in row) for row in heard.allowed.tolist()
-    ]
-    return told
 
 
 def find_nearest(checkup: Checkup, x: Tensor, wanted: str) -> dict[str, Any] | None:
@@ -147,13 +127,12 @@ def find_nearest(checkup: Checkup, x: Tensor, wanted: str) -> dict[str, Any] | N
     Changes are measured in scopes. Where no expert speaks, a class counts that is the only one
     allowed. None where thresholds and samples show no such row.
     """
-    _, schema = usable(checkup)
+    known, schema = usable(checkup)
     if wanted not in schema.classes:
         raise KnowledgeError(f"there is no class '{wanted}'")
     target = schema.classes.index(wanted)
-    known, width = checkup.knowledge, x.shape[1]
-    assert known is not None
-    looked = join_columns([m for m in (known.prediction, known.range) if m is not None], width)
+    models = [m for m in (known.prediction, known.range) if m is not None]
+    looked = join_columns(models, x.shape[1])
     options = {c: _options(checkup, schema, c, float(x[0, c])) for c in looked}
     single = [((c, v),) for c, some in options.items() for v in some]
     found = _best(checkup, x, single, target, schema)
@@ -198,8 +177,8 @@ def _best(
         rows[each, columns] = values
         costs += [_cost(schema.features[c], float(x[0, c]), v) for c, v in part]
     heard = hear_knowledge(checkup, torch.from_numpy(rows))
-    assert heard.allowed is not None
-    only = (heard.expert < 0) & heard.allowed[:, target] & (heard.allowed.sum(1) == 1)
+    assert isinstance(heard, HeardClasses)
+    only = heard.silent & heard.allowed[:, target] & (heard.allowed.sum(1) == 1)
     good = ((heard.expert == target) | only) & ~heard.refused
     if not good.any():
         return None

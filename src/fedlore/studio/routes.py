@@ -1,6 +1,6 @@
 """Which address answers what."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,15 +9,15 @@ from fastapi import FastAPI
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
+from ..look.values import plain_values
 from .book import write_book
-from .checks import jsonable, judge, show_workspace
+from .checks import check_draft, judge, show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
 from .draft import Workspace
 from .edits import (
     add_table,
     change_document,
     change_table,
-    check_draft,
     list_columns_of,
     look_at_formula,
     start_file,
@@ -47,8 +47,47 @@ from .verdict import judge_row, tried_row
 from .versions import compare_versions, list_versions, save_draft, version_files
 
 
-def add_writing(app: FastAPI, desk: Workspace) -> None:
-    """Looking at the desk and changing the draft."""
+def add_routes(app: FastAPI, desk: Workspace) -> None:
+    """Everything that the page asks."""
+    model = SiteBundle(desk.place.bundle)
+    _add_changes(app, desk)
+    _add_writing(app, desk)
+    _add_versions(app, desk, model)
+    _add_signing(app, desk)
+    _add_trying(app, desk, model)
+
+
+def _restore(desk: Workspace, said: OneVersion) -> None:
+    files = version_files(desk.place, said.number)
+    desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
+
+
+#: What changes the draft or the files; the answer is the whole desk as it is then.
+_CHANGES: tuple[tuple[str, str, type[Change], Callable[[Workspace, Any], object]], ...] = (
+    ("PUT", "/api/document", DocumentChange, change_document),
+    ("POST", "/api/table", NewTable, add_table),
+    ("POST", "/api/calibrate", CalibrationRequest, calibrate_draft),
+    ("POST", "/api/start", LabelChoice, start_file),
+    ("POST", "/api/save", SaveRequest, save_draft),
+    ("POST", "/api/discard", Change, lambda desk, said: desk.discard(said.token, who=said.who)),
+    ("POST", "/api/restore", OneVersion, _restore),
+    ("POST", "/api/examples", Change, start_examples),
+)
+
+
+def _add_changes(app: FastAPI, desk: Workspace) -> None:
+    def offer(method: str, path: str, kind: type[Change], do: Callable[..., object]) -> None:
+        @app.api_route(path, methods=[method])
+        def change(said: kind) -> dict[str, Any]:  # type: ignore[valid-type]
+            do(desk, said)
+            return show_workspace(desk)
+
+    for one in _CHANGES:
+        offer(*one)
+
+
+def _add_writing(app: FastAPI, desk: Workspace) -> None:
+    """Looking at the desk, and typing."""
 
     @app.get("/api/desk")
     def whole() -> dict[str, Any]:
@@ -57,21 +96,6 @@ def add_writing(app: FastAPI, desk: Workspace) -> None:
     @app.put("/api/table")
     def table(said: TableChange) -> dict[str, Any]:
         return change_table(desk, said)
-
-    @app.put("/api/document")
-    def document(said: DocumentChange) -> dict[str, Any]:
-        change_document(desk, said)
-        return show_workspace(desk)
-
-    @app.post("/api/table")
-    def another(said: NewTable) -> dict[str, Any]:
-        add_table(desk, said)
-        return show_workspace(desk)
-
-    @app.post("/api/calibrate")
-    def calibrated(said: CalibrationRequest) -> dict[str, Any]:
-        calibrate_draft(desk, said)
-        return show_workspace(desk)
 
     @app.post("/api/check")
     def check() -> dict[str, Any]:
@@ -85,25 +109,9 @@ def add_writing(app: FastAPI, desk: Workspace) -> None:
     def columns() -> list[str]:
         return list_columns_of(desk.place.data)
 
-    @app.post("/api/start")
-    def start(said: LabelChoice) -> dict[str, Any]:
-        start_file(desk, said.token, said.label, said.who)
-        return show_workspace(desk)
 
-    @app.post("/api/save")
-    def save(said: SaveRequest) -> dict[str, Any]:
-        save_draft(desk, said)
-        return show_workspace(desk)
-
-    @app.post("/api/discard")
-    def discard(said: Change) -> dict[str, Any]:
-        desk.discard(said.token, who=said.who)
-        return show_workspace(desk)
-
-
-def add_versions(app: FastAPI, desk: Workspace) -> None:
+def _add_versions(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     """What was saved when, by whom and why, and what it changed."""
-    model = SiteBundle(desk.place.bundle)
 
     @app.get("/api/versions")
     def versions() -> list[dict[str, Any]]:
@@ -111,21 +119,15 @@ def add_versions(app: FastAPI, desk: Workspace) -> None:
 
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:
-        return dict(jsonable(compare_versions(desk, said.before, said.after, model)))
+        return dict(plain_values(compare_versions(desk, said.before, said.after, model)))
 
     @app.get("/api/book")
     def book() -> dict[str, Any]:
         place = desk.place
         return {"html": write_book(desk.members, place.folder.resolve().name, place.knowledge)}
 
-    @app.post("/api/restore")
-    def restore(said: OneVersion) -> dict[str, Any]:
-        files = version_files(desk.place, said.number)
-        desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
-        return show_workspace(desk)
 
-
-def add_signing(app: FastAPI, desk: Workspace) -> None:
+def _add_signing(app: FastAPI, desk: Workspace) -> None:
     """Who signed what is saved, and signing it."""
     key = desk.place.state / "key.pem"
 
@@ -149,10 +151,8 @@ def add_signing(app: FastAPI, desk: Workspace) -> None:
         return asdict(signed)
 
 
-def add_trying(app: FastAPI, desk: Workspace) -> None:
-    """StudioRequest the draft about rows."""
-    model = SiteBundle(desk.place.bundle)
-
+def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
+    """Asking the draft about rows."""
     known: dict[str, Checkup] = {}  # of the present state alone
 
     def present() -> tuple[Mapping[str, bytes], Checkup]:
@@ -160,7 +160,7 @@ def add_trying(app: FastAPI, desk: Workspace) -> None:
             token, members = desk.token, desk.members
         checkup = known.get(token)
         if checkup is None:
-            checkup = judge(members).checkup
+            checkup = judge(members)
             known.clear()
             known[token] = checkup
         return members, checkup
@@ -170,12 +170,7 @@ def add_trying(app: FastAPI, desk: Workspace) -> None:
         members, checkup = present()
         x = tried_row(said.row, checkup)
         told = judge_row(checkup, x, read_grids(members))
-        return dict(jsonable({**told, "model": model.say(x, checkup)}))
-
-    @app.post("/api/examples")
-    def begin(said: Change) -> dict[str, Any]:
-        start_examples(desk, said.token, said.who)
-        return show_workspace(desk)
+        return dict(plain_values({**told, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples/propose")
     def propose() -> dict[str, Any]:
@@ -184,17 +179,15 @@ def add_trying(app: FastAPI, desk: Workspace) -> None:
     @app.post("/api/examples/rows")
     def as_examples(said: SomeRows) -> dict[str, Any]:
         checkup = present()[1]
-        rows = [
-            cells for row in said.rows for cells in example_rows(checkup, tried_row(row, checkup))
-        ]
-        return {"rows": rows}
+        each = (example_rows(checkup, tried_row(row, checkup)) for row in said.rows)
+        return {"rows": [cells for rows in each for cells in rows]}
 
     @app.post("/api/data")
     def data() -> dict[str, Any]:
         checkup = present()[1]
         rows = rows_of_site(desk.place.data, checkup)
         name = desk.place.data.name if desk.place.data else ""
-        return dict(jsonable(tell_data(checkup, rows, name)))
+        return dict(plain_values(tell_data(checkup, rows, name)))
 
     @app.post("/api/trust")
     def trust() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
-from .verdict import hear_knowledge, usable
+from .answers import HeardClasses, HeardNumbers, hear_knowledge, usable
 
 
 class SiteBundle:
@@ -68,19 +68,13 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
             "the rules contradict each other on every row: there is nothing to score"
         )
     x, y = x[good], y[good]
-    scores = []
-    for trust in TRUSTS:
-        said = predict_under(bundle, known, x, trust=trust)
-        if known.line is None:
-            scores.append(float((said == y).double().mean()))
-        else:
-            scores.append(float((said.double() - y.double()).square().mean().sqrt()))
-    number = known.line is not None
-    best = min(scores) if number else max(scores)
+    kind = HeardClasses if known.line is None else HeardNumbers
+    scores = [kind.judge(predict_under(bundle, known, x, trust=t), y) for t in TRUSTS]
+    best = max(scores) if kind.score == "accuracy" else min(scores)
     return {
         "trust": list(TRUSTS),
         "scores": scores,
-        "score": "rmse" if number else "accuracy",
+        "score": kind.score,
         "rows": len(x),
         "now": known.trust_at_prediction,
         "best": TRUSTS[scores.index(best)],  # the least of equals
@@ -112,21 +106,17 @@ def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict
 
     Each version is heard with its own λ; rows that either of them contradicts are left out.
     """
-    (before, schema), (after, _) = usable(old), usable(new)
     x = rows[:MOST_ROWS]
-    places = (~hear_knowledge(old, x).refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
-    one, two = (predict_under(bundle, known, x[places]) for known in (before, after))
-    apart = one != two
-    if before.line is not None:
-        apart = (one - two).abs() > 1e-6 * (1 + one.abs())
-    moved = apart.nonzero().flatten().tolist()
-
-    def word(said: Tensor, place: int) -> float | str:
-        if before.line is None:
-            return schema.classes[int(said[place])]
-        return float(f"{float(said[place]):.6g}")
-
+    heard = hear_knowledge(old, x)
+    places = (~heard.refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
+    one, two = (predict_under(bundle, usable(known)[0], x[places]) for known in (old, new))
+    moved = heard.apart(one, two).nonzero().flatten().tolist()
     told = [
-        {"line": int(places[i]) + 2, "before": word(one, i), "after": word(two, i)} for i in moved
+        {
+            "line": int(places[i]) + 2,
+            "before": heard.name(float(one[i])),
+            "after": heard.name(float(two[i])),
+        }
+        for i in moved[:MOVES_TOLD]
     ]
-    return {"all": len(places), "moved": len(moved), "rows": told[:MOVES_TOLD]}
+    return {"all": len(places), "moved": len(moved), "rows": told}

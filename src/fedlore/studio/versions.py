@@ -126,13 +126,13 @@ def save_draft(desk: Workspace, said: SaveRequest) -> None:
     """Write the files; examples that come out otherwise must be accepted in words."""
     with desk.lock:
         desk.check(said.token)
-        checkup = judge(desk.members).checkup
+        checkup = judge(desk.members)
         found = [f for f in checkup.findings if f.kind == "example"]
         if found and not said.anyway:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise BrokenExample(f"{found[0].place}: {found[0].message}{more}")
         if not list_versions(desk.place) and desk.place.knowledge.exists():
-            before = judge(desk.saved).checkup.fingerprint
+            before = judge(desk.saved).fingerprint
             keep_version(desk.place, desk.saved, who="", why="as it was found", fingerprint=before)
         desk.save(said.token, who=said.who)
         keep_version(
@@ -164,8 +164,7 @@ def compare_versions(
     if rows is None or model is None or desk.place.bundle is None:
         return told
     try:
-        checkups = judge(old).checkup, judge(new).checkup
-        return {**told, "model": tell_moves(model.bundle(), *checkups, rows)}
+        return {**told, "model": tell_moves(model.bundle(), judge(old), judge(new), rows)}
     except FedloreError as error:
         return {**told, "model": {"fault": str(error)}}
 

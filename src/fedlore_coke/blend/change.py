@@ -61,7 +61,7 @@ def read_blend(path: str | Path, order: Order, *, form: FileForm | None = None) 
     total = sum(found.values())
     if abs(total - 100.0) > _OFF:
         raise FedloreError(f"{Path(path).name}: its shares add up to {total:g} %, not to 100 %")
-    return np.array([found.get(name, 0.0) / total for name in names])
+    return order.coals.shares(found) / total
 
 
 def smallest_change(order: Order, now: Array, *, seed: int = 0) -> BlendChange:
@@ -188,13 +188,7 @@ def change_words(found: BlendChange) -> list[str]:
 
 def change_values(found: BlendChange) -> dict[str, object]:
     """The answer in values that JSON knows."""
-    names = found.order.coals.names
-
-    def shares(blend: Array | None) -> dict[str, float] | None:
-        if blend is None:
-            return None
-        return {n: float(s) for n, s in zip(names, blend, strict=True) if s > 0.0}
-
+    shares = found.order.coals.named
     return {
         "target": found.order.target.text,
         "confidence": found.order.confidence,
@@ -202,7 +196,7 @@ def change_values(found: BlendChange) -> dict[str, object]:
         "reached": found.reached,
         "p_target": found.chance,
         "blend": shares(found.now),
-        "nearest": shares(found.then),
+        "nearest": None if found.then is None else shares(found.then),
         "p_nearest": found.chance_then,
         "exchanged": found.traded,
         "features": [vars(feature) for feature in found.features],

@@ -101,10 +101,7 @@ def _ask(order: Order, x: torch.Tensor) -> tuple[float, str | None]:
         may = [True] * len(names) if allowed is None else allowed[0].tolist()
         wrong = [name for name, held, ok in zip(names, inside, may, strict=True) if ok and not held]
         return _ask_class(grader, x, inside, may), wrong[0] if wrong else None
-    if isinstance(grader, NumberGrader):
-        return _ask_number(grader, target.low, target.high, x)
-    chance, stray = grader.look(x, (target,))
-    return float(chance[0, 0]), "more" if stray[0, 0] > 0 else None
+    return _ask_number(grader, target.low, target.high, x)
 
 
 def _ask_class(grader: ClassGrader, x: torch.Tensor, inside: list[bool], may: list[bool]) -> float:

@@ -1,7 +1,7 @@
 """The coals on offer: properties, prices, stock and how much of each a blend may hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +77,23 @@ class Coals:
             raise FedloreError(unknown("coal", name, self.names))
         return self.names.index(name)
 
-    def without(self, name: str) -> "Coals":
-        """The same list where this coal may not be used."""
-        low, high = (bound.copy() for bound in self.bounds)
-        low[self.place(name)] = high[self.place(name)] = 0.0
-        return replace(self, least=low, most=high)
+    def named(self, shares: Array) -> dict[str, float]:
+        """Shares (c,) by name, of the coals that a blend holds, largest first."""
+        return {self.names[i]: float(shares[i]) for i in held_places(shares)}
+
+    def shares(self, named: Mapping[str, float]) -> Array:
+        """The same as an array again, (c,)."""
+        return np.array([named.get(name, 0.0) for name in self.names])
 
     def _refuse(self, column: str, values: Array, wrong: NDArray[np.bool_], rule: str) -> None:
         if wrong.any():
             i = int(wrong.argmax())
             raise FedloreError(f"coal '{self.names[i]}': {column} {rule}, got {values[i]:g}")
+
+
+def held_places(shares: Array) -> list[int]:
+    """The coals that a blend holds, largest first."""
+    return sorted(np.flatnonzero(shares > 1e-9).tolist(), key=lambda i: -shares[i])
 
 
 def read_coals(path: str | Path, *, form: FileForm | None = None) -> Coals:
@@ -132,28 +139,40 @@ def _read_cells(
     path: str | Path, needed_ones: Sequence[str], form: FileForm | None
 ) -> tuple[dict[str, list[Any]], str, str]:
     """The cells of a file by column, its decimal sign, and what messages call it."""
+    cells, lines, decimal, place = read_columns(path, form)
+    for needed in needed_ones:
+        if needed not in cells:
+            raise FedloreError(f"{place}: {unknown('column', needed, cells)}")
+    names = text_cells(cells[NAME])
+    problems = Problems(place)
+    nameless = {i: f" has no name in the column '{NAME}'" for i, n in enumerate(names) if not n}
+    problems.add(nameless, lines)
+    problems.check()
+    if not names:
+        raise FedloreError(f"{place} has no coals below its header")
+    return cells, decimal, place
+
+
+def read_columns(
+    path: str | Path, form: FileForm | None
+) -> tuple[dict[str, list[Any]], list[int], str, str]:
+    """The cells of a file by column, their lines, its decimal sign, and what messages call it."""
     source = open_file(Path(path), form=form, fast=False)
     titles = [name_and_unit(title)[0] for title in source.titles]
     twice = {name for name in titles if titles.count(name) > 1}
     if twice:
         raise FedloreError(f"{source.place}: the column '{min(twice)}' is there twice")
-    for needed in needed_ones:
-        if needed not in titles:
-            raise FedloreError(f"{source.place}: {unknown('column', needed, titles)}")
     cells: dict[str, list[Any]] = {title: [] for title in titles}
+    lines: list[int] = []
     problems = Problems(source.place)
     every = range(len(titles))
     for batch in source.batches(every, every, lambda share: None):
         problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
         for title, column in zip(titles, batch.columns, strict=True):
             cells[title] += list(column)
-        names = text_cells(batch.columns[titles.index(NAME)])
-        nameless = {i: f" has no name in the column '{NAME}'" for i, n in enumerate(names) if not n}
-        problems.add(nameless, batch.lines)
+        lines += list(batch.lines)
     problems.check()
-    if not cells[NAME]:
-        raise FedloreError(f"{source.place} has no coals below its header")
-    return cells, source.decimal, source.place
+    return cells, lines, source.decimal, source.place
 
 
 def _coals(cells: dict[str, list[Any]], decimal: str, place: str) -> Coals:

@@ -8,9 +8,9 @@ chance is `FALL` under the promised one.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -43,49 +43,62 @@ def class_target(text: str, classes: Sequence[str], label: str = "grade") -> Ble
     'grade >= fair'
     """
 
-    def position(word: str) -> int:
+    def position(word: str) -> tuple[float, str]:
         if word in classes:
-            return list(classes).index(word)
+            return list(classes).index(word), word
         if re.fullmatch(r"\d+", word):
             if int(word) < len(classes):
-                return int(word)
+                return int(word), classes[int(word)]
             raise FedloreError(
                 f"target '{text}': there is no class '{word}', and positions end at "
                 f"{len(classes) - 1} ({classes[-1]})"
             )
         raise FedloreError(f"target '{text}': {unknown('class', word, classes)}")
 
-    low, high, said = 0, len(classes) - 1, []
-    for sign, word in _conditions(text, (label, "grade")):
-        at = position(word)
-        said.append(f"{label} {sign} {classes[at]}")
-        if sign in (">=", ">", "="):
-            low = max(low, at + (sign == ">"))
-        if sign in ("<=", "<", "="):
-            high = min(high, at - (sign == "<"))
-    if low > high:
+    found = _read_target(
+        text, (label, "grade"), position, (0, len(classes) - 1), lambda at, way: at + way
+    )
+    if found.low > found.high:
         raise FedloreError(f"target '{text}' holds for no class")
-    return BlendTarget(" and ".join(said), float(low), float(high))
+    return found
 
 
 def number_target(text: str, label: str, *, lower: float, upper: float) -> BlendTarget:
     """A target such as 'csr>=60' for a number between the bounds."""
-    low, high, said = lower, upper, []
-    for sign, word in _conditions(text, (label,)):
+
+    def number(word: str) -> tuple[float, str]:
         try:
             at = float(word)
         except ValueError:
             at = math.nan
         if not math.isfinite(at):
             raise FedloreError(f"target '{text}': '{word}' is not a finite number")
-        said.append(f"{label} {sign} {word}")
-        if sign in (">=", ">", "="):
-            low = max(low, math.nextafter(at, math.inf) if sign == ">" else at)
-        if sign in ("<=", "<", "="):
-            high = min(high, math.nextafter(at, -math.inf) if sign == "<" else at)
-    if low > high:
+        return at, word
+
+    found = _read_target(
+        text, (label,), number, (lower, upper), lambda at, way: math.nextafter(at, way * math.inf)
+    )
+    if found.low > found.high:
         raise FedloreError(f"target '{text}' holds for no number in [{lower:g}, {upper:g}]")
-    return BlendTarget(" and ".join(said), low, high)
+    return found
+
+
+def _read_target(
+    text: str,
+    labels: Sequence[str],
+    read: Callable[[str], tuple[float, str]],  # a word -> its place, and what it is called
+    ends: tuple[float, float],
+    beyond: Callable[[float, int], float],  # the next place upwards (1) or downwards (-1)
+) -> BlendTarget:
+    low, high, said = *ends, list[str]()
+    for sign, word in _conditions(text, labels):
+        at, name = read(word)
+        said.append(f"{labels[0]} {sign} {name}")
+        if sign in (">=", ">", "="):
+            low = max(low, beyond(at, 1) if sign == ">" else at)
+        if sign in ("<=", "<", "="):
+            high = min(high, beyond(at, -1) if sign == "<" else at)
+    return BlendTarget(" and ".join(said), float(low), float(high))
 
 
 def _conditions(text: str, labels: Sequence[str]) -> list[tuple[str, str]]:
@@ -235,41 +248,6 @@ class Forecast:
     allowed: tuple[str, ...]  # what the range allows
 
 
-class Grader(Protocol):
-    """A model that can be asked for targets."""
-
-    def target(self, text: str) -> BlendTarget:
-        """Read a target."""
-        ...
-
-    def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
-        """Easier and harder targets, in order, the target itself among them."""
-        ...
-
-    def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        """Of rows (n, d) the promised chance of targets, and how far the range leaves them, (n, t).
-
-        The latter is 0 where everything that the range allows lies in the target, and at most 1.
-        """
-        ...
-
-    def tell(self, x: Tensor) -> Forecast:
-        """All about one row, (1, d)."""
-        ...
-
-    def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
-        """What may go wrong with one row, (1, d)."""
-        ...
-
-    def annotate(self, x: Tensor) -> object:
-        """What the expert says of rows; a KnowledgeError where he refuses one."""
-        ...
-
-    def empty(self, x: Tensor) -> Tensor:
-        """For which rows the range allows nothing at all, (n,) bool."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ClassGrader:
     """A personal model of grades."""
@@ -279,26 +257,26 @@ class ClassGrader:
     promise: Promise = "safe"
 
     def target(self, text: str) -> BlendTarget:
+        """Read a target."""
         return class_target(text, self.schema.classes, self.schema.label)
 
     def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
         """The neighbouring grades, where the target is open at one end."""
-        classes, label = self.schema.classes, self.schema.label
-        last = len(classes) - 1
-        upward, downward = target.high == last, target.low == 0
-        if upward == downward:
-            return (target,)
-        at, sign = (int(target.low), ">=") if upward else (int(target.high), "<=")
-        way = 1 if upward else -1
-        steps = range(at - way * _STEPS, at + way * (_STEPS + 1), way)
+        last = len(self.schema.classes) - 1
+        sign, places = _rungs(target, 0, last, 1)
+        least, most = (1, last) if sign == ">=" else (0, last - 1)
         return tuple(
-            target if i == at else _grade_target(i, classes, label, sign)
-            for i in steps
-            if (0 < i <= last if upward else 0 <= i < last)
+            _grade_target(int(at), self.schema, sign) if way else target
+            for way, at in places
+            if not way or least <= at <= most
         )
 
     @torch.no_grad()
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
+        """Of rows (n, d) the promised chance of targets, and how far the range leaves them, (n, t).
+
+        The latter is 0 where everything that the range allows lies in the target, and at most 1.
+        """
         known = self.annotate(x)
         inside = self._inside(targets)
         found = class_chances(self.personal, known, inside, ordered=self.schema.ordered)
@@ -308,6 +286,7 @@ class ClassGrader:
 
     @torch.no_grad()
     def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
+        """What may go wrong with one row, (1, d)."""
         known, ordered = self.annotate(x), self.schema.ordered
         inside = self._inside((target,))
         found = class_chances(self.personal, known, inside, ordered=ordered)
@@ -318,10 +297,12 @@ class ClassGrader:
         return found.risk(doubt, float(at_place[0, 0]))
 
     def annotate(self, x: Tensor) -> Examples:
+        """What the expert says of rows; a KnowledgeError where he refuses one."""
         return self.personal.annotate(x)
 
     @torch.no_grad()
     def empty(self, x: Tensor) -> Tensor:
+        """For which rows the range allows nothing at all, (n,) bool."""
         allows = self.personal.knowledge.range
         none = torch.zeros(len(x), dtype=torch.bool)
         return none if allows is None else ~allows(x).bool().any(1)
@@ -333,6 +314,7 @@ class ClassGrader:
 
     @torch.no_grad()
     def tell(self, x: Tensor) -> Forecast:
+        """All about one row, (1, d)."""
         known, classes = self.personal.annotate(x), self.schema.classes
         chances = self.personal.predict_proba(x)[0].double().tolist()
         heard = None if known.prior is None or not known.prior[0].any() else known.prior[0]
@@ -347,7 +329,7 @@ class ClassGrader:
 
 @dataclass(frozen=True, eq=False)
 class NumberGrader:
-    """A personal model of a number."""
+    """The same of a number."""
 
     regressor: PersonalRegressor
     label: str
@@ -361,16 +343,11 @@ class NumberGrader:
     def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
         """Numbers a twentieth of the scale apart, where the target is open at one end."""
         bins = self.regressor.bins
-        upward, downward = target.high >= bins.upper, target.low <= bins.lower
-        if upward == downward:
-            return (target,)
-        step = (bins.upper - bins.lower) / 20.0
-        at, sign = (target.low, ">=") if upward else (target.high, "<=")
-        numbers = [at + i * step * (1 if upward else -1) for i in range(-_STEPS, _STEPS + 1)]
+        sign, places = _rungs(target, bins.lower, bins.upper, (bins.upper - bins.lower) / 20.0)
         return tuple(
-            target if value == at else self.target(f"{self.label}{sign}{value:g}")
-            for value in numbers
-            if bins.lower < value < bins.upper
+            self.target(f"{self.label}{sign}{at:g}") if way else target
+            for way, at in places
+            if not way or bins.lower < at < bins.upper
         )
 
     @torch.no_grad()
@@ -424,6 +401,9 @@ class NumberGrader:
         )
 
 
+Grader = ClassGrader | NumberGrader  # a model that can be asked for targets
+
+
 def grader_for(
     model: Personal | PersonalRegressor, schema: Schema, *, promise: Promise = "safe"
 ) -> Grader:
@@ -436,6 +416,17 @@ def grader_for(
     raise FedloreError(f"a blend needs a personal model, got a {type(model).__name__}")
 
 
-def _grade_target(at: int, classes: Sequence[str], label: str, sign: str) -> BlendTarget:
-    low, high = (at, len(classes) - 1) if sign == ">=" else (0, at)
-    return BlendTarget(f"{label} {sign} {classes[at]}", float(low), float(high))
+def _rungs(
+    target: BlendTarget, lower: float, upper: float, step: float
+) -> tuple[str, list[tuple[int, float]]]:
+    """The sign of a target, and places from easier to harder; its own where it is not open."""
+    upward, downward = target.high >= upper, target.low <= lower
+    if upward == downward:
+        return "", [(0, target.low)]
+    at, sign, way = (target.low, ">=", 1) if upward else (target.high, "<=", -1)
+    return sign, [(i, at + i * step * way) for i in range(-_STEPS, _STEPS + 1)]
+
+
+def _grade_target(at: int, schema: Schema, sign: str) -> BlendTarget:
+    low, high = (at, len(schema.classes) - 1) if sign == ">=" else (0, at)
+    return BlendTarget(f"{schema.label} {sign} {schema.classes[at]}", float(low), float(high))

@@ -1,7 +1,7 @@
 """Blends by the thousand: what the model, its range and its scope say of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -40,10 +40,6 @@ class Limiter(Protocol):
         ...
 
 
-def _nothing() -> Array:
-    return np.empty((0, 0))
-
-
 @dataclass(frozen=True, eq=False)
 class JudgedBlends:
     """n blends as the judge saw them."""
@@ -52,31 +48,16 @@ class JudgedBlends:
     stray: Array  # (n, t) how far the range leaves the target, 0 to 1
     outside: Array  # (n,) how far a feature lies out of its scope, in widths; 0: all lie inside
     refused: NDArray[np.bool_]  # (n,) the expert's range has no answer for it: P is 0
-    margins: Array = field(default_factory=_nothing)  # (n, m) of other limits; below 0: broken
-
-    def __post_init__(self) -> None:
-        if not self.margins.size:  # no other limits, of as many blends
-            object.__setattr__(self, "margins", np.zeros((len(self.refused), 0)))
+    margins: Array  # (n, m) of other limits; below 0: broken
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "JudgedBlends":
-        return JudgedBlends(
-            self.chance[rows],
-            self.stray[rows],
-            self.outside[rows],
-            self.refused[rows],
-            self.margins[rows],
-        )
+        return JudgedBlends(**{name: values[rows] for name, values in vars(self).items()})
 
     @staticmethod
     def join(parts: Sequence["JudgedBlends"]) -> "JudgedBlends":
         """All verdicts in order."""
-        return JudgedBlends(
-            np.concatenate([p.chance for p in parts]),
-            np.concatenate([p.stray for p in parts]),
-            np.concatenate([p.outside for p in parts]),
-            np.concatenate([p.refused for p in parts]),
-            np.concatenate([p.margins for p in parts]),
-        )
+        names = vars(parts[0])
+        return JudgedBlends(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in names})
 
     def good(self, goal: Goal) -> NDArray[np.bool_]:
         """Which blends reach the goal, (n,)."""
@@ -111,37 +92,34 @@ class Judge:
 
     def __call__(self, shares: Array) -> JudgedBlends:
         """(n, c) -> n verdicts."""
-        parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
-        if not parts:
-            none = np.empty((0, len(self.targets)))
-            margins = np.empty((0, len(self.also)))
+        if not len(shares):
+            none, margins = np.empty((0, len(self.targets))), np.empty((0, len(self.also)))
             return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool), margins)
-        return self._limit(shares, JudgedBlends.join(parts))
-
-    def _limit(self, shares: Array, seen: JudgedBlends) -> JudgedBlends:
-        """The verdicts with those of the other limits."""
+        seen = JudgedBlends.join(
+            [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
+        )
         if not self.also:
             return seen
         outside, margins = seen.outside, np.empty((len(shares), len(self.also)))
         for place, limit in enumerate(self.also):
             margins[:, place], beyond = limit.margins(shares)
             outside = np.maximum(outside, beyond)
-        return JudgedBlends(seen.chance, seen.stray, outside, seen.refused, margins)
+        return replace(seen, outside=outside, margins=margins)
 
     def _part(self, shares: Array) -> JudgedBlends:
         values = self.recipe.features(shares)
         x = rows_of(values)
-        outside = self.misses(values).max(1, initial=0.0)
+        outside, free = self.misses(values).max(1, initial=0.0), np.zeros((len(x), 0))
         try:
             chance, stray = self.grader.look(x, self.targets)
-            return JudgedBlends(chance, stray, outside, np.zeros(len(x), dtype=bool))
+            return JudgedBlends(chance, stray, outside, np.zeros(len(x), dtype=bool), free)
         except KnowledgeError:  # the expert has no answer for some of them
             kept = find_answered(self.grader, x)
         chance = np.zeros((len(x), len(self.targets)))
         stray = np.ones_like(chance)
         if kept.any():
             chance[kept], stray[kept] = self.grader.look(x[torch.from_numpy(kept)], self.targets)
-        return JudgedBlends(chance, stray, outside, ~kept)
+        return JudgedBlends(chance, stray, outside, ~kept, free)
 
     def misses(self, values: Array) -> Array:
         """How far each feature lies out of its scope, in widths of the scope, (n, d)."""

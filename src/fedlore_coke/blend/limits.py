@@ -143,21 +143,7 @@ def tidy(shares: Array, limits: Limits) -> Array:
     return clean
 
 
-LATTICE_STEPS = (
-    400,
-    200,
-    100,
-    50,
-    40,
-    25,
-    20,
-    10,
-    8,
-    5,
-    4,
-    3,
-    2,
-)  # parts of a lattice, finest first
+LATTICE_STEPS = (400, 200, 100, 50, 40, 25, 20, 10, 8, 5, 4, 3, 2)  # parts, finest first
 
 
 def lattice_size(coals: int, parts: int, most: int | None = None) -> int:

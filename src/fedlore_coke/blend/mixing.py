@@ -10,10 +10,11 @@ fedlore's own, the one of its simulated plants.
 Every rule leaves a blend of a coal with itself as it is, `Stiffened` excepted.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,58 +51,57 @@ class Mix:
         return self.dry @ self.properties[name]
 
 
-class MixingRule(Protocol):
-    """The value of one feature for each blend."""
+class MixingRule(ABC):
+    """The value of one feature for each blend; its texts name the properties that it needs."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The properties of coals that it is worked out from."""
-        ...
+        every: Any = self
+        values = (getattr(every, one.name) for one in fields(every))
+        return tuple(value for value in values if isinstance(value, str))
 
+    @abstractmethod
     def __call__(self, mix: Mix, /) -> Array:
         """n blends -> (n,)."""
-        ...
 
 
 @dataclass(frozen=True)
-class Additive:
+class Additive(MixingRule):
     """The mean by dry mass."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive by dry mass"
 
     def __call__(self, mix: Mix, /) -> Array:
         return mix.mean(self.column)
 
 
 @dataclass(frozen=True)
-class AsCharged:
+class AsCharged(MixingRule):
     """The mean by mass as charged: moisture."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive by mass as charged"
 
     def __call__(self, mix: Mix, /) -> Array:
         return mix.charged @ mix.properties[self.column]
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(MixingRule):
     """The mean by the mass of a part: of the ash for oxides, of the vitrinite for V9-V13."""
 
     column: str  # of the coals; the feature's own name
     by: str  # percent of dry mass
     rest: bool = False  # weigh by what is not `by`: vitrinite is 100 - inerts
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.by)
+    def __str__(self) -> str:
+        return f"weighted by {'100 - ' if self.rest else ''}{self.by}"
 
     def __call__(self, mix: Mix, /) -> Array:
         part = mix.properties[self.by]
@@ -112,15 +112,14 @@ class Weighted:
 
 
 @dataclass(frozen=True)
-class AshFree:
+class AshFree(MixingRule):
     """A percentage of the ash-free coal, such as Vdaf: additive on the dry coal."""
 
     column: str  # of the coals; the feature's own name
     ash: str = "Ad"  # the column of ash, percent dry
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.ash)
+    def __str__(self) -> str:
+        return "additive on the dry coal"
 
     def __call__(self, mix: Mix, /) -> Array:
         pure = 1.0 - mix.properties[self.ash] / 100.0
@@ -128,15 +127,14 @@ class AshFree:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(MixingRule):
     """The standard deviation of a mixture: variance = sum w (s² + (R - mean)²)."""
 
     column: str  # of the coals; the feature's own name
     mean: str = "Ro"  # the column of what spreads
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.mean)
+    def __str__(self) -> str:
+        return f"mixture of {self.mean}"
 
     def __call__(self, mix: Mix, /) -> Array:
         centre = mix.mean(self.mean)
@@ -149,14 +147,13 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(MixingRule):
     """The geometric mean: additive in the logarithm, as maximum fluidity in ddpm."""
 
     column: str  # of the coals; the feature's own name
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column,)
+    def __str__(self) -> str:
+        return "additive in the logarithm"
 
     def __call__(self, mix: Mix, /) -> Array:
         values = mix.properties[self.column]
@@ -166,7 +163,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Thinned:
+class Thinned(MixingRule):
     """Additive, less a loss where coals that hardly cake are mixed into coals that do.
 
     How far a coal falls short of caking is convex in its G, so the mean shortfall of the coals is
@@ -180,9 +177,9 @@ class Thinned:
     below: float = 65.0  # a coal that cakes less is lean
     width: float = 45.0  # and one that cakes so much less is fully lean
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.caking)
+    def __str__(self) -> str:
+        where = f"where {self.caking} < {self.below:g} meets more"
+        return f"additive, thinned by up to {self.loss:g} {where}"
 
     def __call__(self, mix: Mix, /) -> Array:
         apart = mix.dry @ self._caking_lost(mix.properties[self.caking])
@@ -195,7 +192,7 @@ class Thinned:
 
 
 @dataclass(frozen=True)
-class Stiffened:
+class Stiffened(MixingRule):
     """Additive, less a loss for every percent of inerts in the blend above a limit.
 
     For plants that measured it. The fluidity of an inert-rich coal alone is then not its own.
@@ -206,9 +203,8 @@ class Stiffened:
     inerts: str = "inerts"  # the column of inerts, percent
     above: float = 30.0  # percent from which they count
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.inerts)
+    def __str__(self) -> str:
+        return f"additive, less {self.loss:g} per % of {self.inerts} above {self.above:g}"
 
     def __call__(self, mix: Mix, /) -> Array:
         rich = np.maximum(mix.mean(self.inerts) - self.above, 0.0)
@@ -216,7 +212,7 @@ class Stiffened:
 
 
 @dataclass(frozen=True)
-class Basicity:
+class Basicity(MixingRule):
     """The modified basicity index 100 A BR / (100 - V) from ash oxides, each weighed by ash.
 
     BR = (Fe2O3 + CaO + MgO + Na2O + K2O) / (SiO2 + Al2O3), V on the dry coal (Price et al. 1988).
@@ -229,6 +225,9 @@ class Basicity:
     def needs(self) -> tuple[str, ...]:
         return (self.ash, self.volatile, *BASICITY, *ACID)
 
+    def __str__(self) -> str:
+        return "from ash oxides, weighted by ash"
+
     def __call__(self, mix: Mix, /) -> Array:
         p = mix.properties
         basic, acid = (np.sum([p[name] for name in names], axis=0) for names in (BASICITY, ACID))
@@ -236,7 +235,7 @@ class Basicity:
 
 
 @dataclass(frozen=True)
-class BasicityOfIndices:
+class BasicityOfIndices(MixingRule):
     """The same where only each coal's own index is known: basic and acid oxides make up the same
     part of every ash."""
 
@@ -244,9 +243,8 @@ class BasicityOfIndices:
     ash: str = "Ad"  # the column of ash, percent dry
     volatile: str = "Vdaf"  # the column of volatile matter
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.column, self.ash, self.volatile)
+    def __str__(self) -> str:
+        return "from indices, weighted by ash"
 
     def __call__(self, mix: Mix, /) -> Array:
         ash, volatile, index = (mix.properties[n] for n in (self.ash, self.volatile, self.column))
@@ -256,11 +254,13 @@ class BasicityOfIndices:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(MixingRule):
     """What no coal brings along: the oven's temperature, the coking time."""
 
     value: float
-    needs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"fixed at {self.value:g}"
 
     def __call__(self, mix: Mix, /) -> Array:
         return np.full(len(mix.charged), self.value)
@@ -335,8 +335,8 @@ class MixingRecipe:
 
     @property
     def table(self) -> dict[str, str]:
-        """Feature -> its rule, in words."""
-        return {n: say_rule(r) for n, r in zip(self.schema.names, self.rules, strict=True)}
+        """Feature -> its rule, in words, with the numbers that it depends on."""
+        return {n: str(rule) for n, rule in zip(self.schema.names, self.rules, strict=True)}
 
 
 def rows_of(features: Array) -> Tensor:
@@ -377,38 +377,6 @@ def read_mixing(path: str | Path) -> tuple[dict[str, MixingRule], dict[str, floa
     document = build(Override, read_toml(path))
     rules = {name: _from_table(name, values) for name, values in document.rules.items()}
     return rules, document.fixed
-
-
-def say_rule(rule: MixingRule) -> str:
-    """A rule in words, with the numbers that it depends on.
-
-    >>> say_rule(Weighted("V9_V13", "inerts", rest=True))
-    'weighted by 100 - inerts'
-    """
-    match rule:
-        case Fixed(value):
-            return f"fixed at {value:g}"
-        case Additive():
-            return "additive by dry mass"
-        case AsCharged():
-            return "additive by mass as charged"
-        case Weighted(_, by, rest):
-            return f"weighted by {'100 - ' if rest else ''}{by}"
-        case AshFree():
-            return "additive on the dry coal"
-        case Spread(_, mean):
-            return f"mixture of {mean}"
-        case Log():
-            return "additive in the logarithm"
-        case Thinned(_, loss, caking, below):
-            return f"additive, thinned by up to {loss:g} where {caking} < {below:g} meets more"
-        case Stiffened(_, loss, inerts, above):
-            return f"additive, less {loss:g} per % of {inerts} above {above:g}"
-        case Basicity():
-            return "from ash oxides, weighted by ash"
-        case BasicityOfIndices():
-            return "from indices, weighted by ash"
-    return type(rule).__name__
 
 
 def _rule(name: str, rules: Mapping[str, MixingRule], coals: Coals) -> MixingRule:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fedlore import Personal, PersonalRegressor
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Schema
@@ -95,11 +93,6 @@ def order_for(
         most_coals,
         lots,
     )
-
-
-def held_places(values: np.ndarray) -> list[int]:
-    """The coals that a blend holds."""
-    return [int(i) for i in np.flatnonzero(values > 1e-9)]
 
 
 @dataclass(frozen=True, eq=False)

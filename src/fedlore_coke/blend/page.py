@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedlore.core.history import write_rows
-from fedlore.errors import FedloreError
-from fedlore.look.page import Section, page
-from fedlore.look.plots import INK, Plot, draw, save_drawing
-from fedlore.look.tables import Cell, TextTable, literal, markdown
+from fedlore.look.page import Section, page, save_page
+from fedlore.look.plots import INK, Plot, draw
+from fedlore.look.tables import TextTable, literal, markdown
 
 from . import Blend, BlendPlan, Point, Relaxation
 from .judge import equal
@@ -40,23 +39,21 @@ def blend_tables(plan: BlendPlan) -> list[TextTable]:
         if blend.sides:
             rows = [[s.limit, s.wanted, s.found, "yes" if s.kept else "no"] for s in blend.sides]
             said = ("limit", "wanted", "promised or blended", "kept")
-            made.append(_table("Other limits", said, rows, words=(0, 1, 2, 3)))
+            made.append(TextTable.of("Other limits", said, rows, words=(0, 1, 2, 3)))
     if plan.costs:
         rows = [[name, f"{cost:,.2f}"] for name, cost in plan.costs.items()]
         rows += [["mean", f"{sum(plan.costs.values()) / len(plan.costs):,.2f}"]]
-        made.append(_table("Costs by scenario", ("prices", "cost per tonne"), rows))
+        made.append(TextTable.of("Costs by scenario", ("prices", "cost per tonne"), rows))
     if plan.binding:
         head = ("what holds the price up", "if it were", "cost per tonne", "saved", "share")
-        made.append(
-            _table("Binding limits", head, [_binding(b) for b in plan.binding], words=(0, 1))
-        )
+        rows = [_binding(one) for one in plan.binding]
+        made.append(TextTable.of("Binding limits", head, rows, words=(0, 1)))
     if plan.runner_up is not None:
         made.append(_coals(plan, plan.runner_up, "The runner-up: the cheapest other set of coals"))
     if plan.without and plan.blend is not None:
         rows = [_missing(name, cost, plan.blend.cost) for name, cost in plan.without]
-        made.append(
-            _table("If a coal does not arrive", ("without", "cost per tonne", "more"), rows)
-        )
+        away = ("without", "cost per tonne", "more")
+        made.append(TextTable.of("If a coal does not arrive", away, rows))
     for title, points in (
         (f"What confidence costs: {order.target.text}", plan.confidences),
         (f"What the target costs, at P >= {order.confidence:g}", plan.targets),
@@ -70,12 +67,10 @@ def blend_tables(plan: BlendPlan) -> list[TextTable]:
 
 def _plots(plan: BlendPlan) -> list[Plot]:
     """Price against confidence, and price against target."""
-    made = []
-    if plan.blend is not None and len(plan.confidences) > 1:
-        made.append(_confidence_plot(plan, plan.blend))
-    if plan.blend is not None and len(plan.targets) > 1:
-        made.append(_target_plot(plan))
-    return made
+    if plan.blend is None:
+        return []
+    made = [_confidence_plot(plan, plan.blend)] if len(plan.confidences) > 1 else []
+    return [*made, _target_plot(plan)] if len(plan.targets) > 1 else made
 
 
 def write_plan(plan: BlendPlan, out: Path, *, facts: Mapping[str, str]) -> Path:
@@ -97,29 +92,17 @@ def write_plan(plan: BlendPlan, out: Path, *, facts: Mapping[str, str]) -> Path:
     text = [f"# {literal(title)}", "", *(f"{literal(s)}  " for s in plan_summary(plan)), ""]
     text += [f"![{literal(d.plot.title)}](plots/{d.plot.name}.png)\n" for d in drawn]
     text.append(markdown(section.tables))
-    try:
-        (out / "plots").mkdir(parents=True, exist_ok=True)
-        for drawing in drawn:
-            save_drawing(drawing, out / "plots")
-        document = json.dumps({**as_json(plan), "facts": dict(facts)}, indent=2, allow_nan=False)
-        (out / "plan.json").write_text(document + "\n", encoding="utf-8")
-        (out / "plan.md").write_text("\n".join(text), encoding="utf-8")
-        (out / "plan.html").write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
+    document = json.dumps({**as_json(plan), "facts": dict(facts)}, indent=2, allow_nan=False)
+    files = {"plan.json": document + "\n", "plan.md": "\n".join(text), "plan.html": html}
+    save_page(out, files, drawn)
     write_rows(front(plan), out / "front.jsonl")
     return out / "plan.html"
 
 
 def _binding(found: Relaxation) -> list[str]:
     share = found.saving / (found.cost + found.saving)
-    return [
-        found.limit,
-        found.relaxed,
-        f"{found.cost:,.2f}",
-        f"{found.saving:,.2f}",
-        f"{share:.2%}",
-    ]
+    then, saved = (f"{value:,.2f}" for value in (found.cost, found.saving))
+    return [found.limit, found.relaxed, then, saved, f"{share:.2%}"]
 
 
 def _missing(name: str, cost: float | None, best: float) -> list[str]:
@@ -131,7 +114,7 @@ def _features(plan: BlendPlan, blend: Blend) -> TextTable:
     units = {f.name: f.unit for f in plan.order.recipe.schema.features}
     body = [(n, f"{v:.4g}", units[n], rules[n]) for n, v in blend.features.items()]
     head = ("feature", "of the blend", "unit", "mixing rule")
-    return _table("Blended features", head, body, words=(0, 2, 3))
+    return TextTable.of("Blended features", head, body, words=(0, 2, 3))
 
 
 def _coals(plan: BlendPlan, blend: Blend, title: str) -> TextTable:
@@ -152,7 +135,7 @@ def _coals(plan: BlendPlan, blend: Blend, title: str) -> TextTable:
     if order.tonnes is not None:
         total += [f"{order.tonnes:,.1f}", "", f"{order.tonnes * blend.cost:,.0f}"]
         head += ["tonnes", "stock", "cost"]
-    return _table(title, head, [*body, total])
+    return TextTable.of(title, head, [*body, total])
 
 
 def _forecast(plan: BlendPlan, blend: Blend) -> TextTable:
@@ -169,7 +152,7 @@ def _forecast(plan: BlendPlan, blend: Blend) -> TextTable:
         f"Predicted: {forecast.answer}. Range: {between(forecast.allowed)}. "
         f"P({plan.order.target.text}) {equal(blend.chance)}.",
     )
-    return _table("Predicted distribution", head, body, notes=notes)
+    return TextTable.of("Predicted distribution", head, body, notes=notes)
 
 
 def _points(title: str, points: Sequence[Point]) -> TextTable:
@@ -183,25 +166,22 @@ def _points(title: str, points: Sequence[Point]) -> TextTable:
         for point in points
     ]
     head = ("target", "P at least", "cost per tonne", "coals, %")
-    return _table(title, head, body, words=(0, 3))
+    return TextTable.of(title, head, body, words=(0, 3))
 
 
 def _confidence_plot(plan: BlendPlan, best: Blend) -> Plot:
-    order, runner_up, floor = plan.order, plan.runner_up, plan.floor
+    order, runner_up = plan.order, plan.runner_up
 
     def paint(axes: "Axes") -> None:
         x = [point.confidence for point in plan.confidences]
         y = [point.cost for point in plan.confidences]
         axes.plot(x, y, "o-", color=BLUE, label="cheapest blend found")
-        axes.plot(
-            best.chance, best.cost, "*", color=ORANGE, markersize=15, label="the plan", zorder=4
-        )
+        _star(axes, best.chance, best.cost)
         if runner_up is not None:
             axes.plot(
                 runner_up.chance, runner_up.cost, "D", color=GREEN, label="runner-up", zorder=3
             )
-        if floor is not None:
-            axes.axhline(floor.cost, color=INK, linestyle=":", label="cheapest of any quality")
+        _floor(axes, plan)
         axes.axvline(order.confidence, color=INK, alpha=0.35, linewidth=1, label="wanted")
         axes.set_xlabel(f"P({order.target.text}) at least")
         axes.set_ylabel("cost per tonne")
@@ -225,11 +205,8 @@ def _target_plot(plan: BlendPlan) -> Plot:
         axes.plot(at, cost, "o", color=BLUE, label="cheapest blend found")
         for i, point in enumerate(plan.targets):
             if point.target == order.target.text:
-                axes.plot(
-                    i, point.cost, "*", color=ORANGE, markersize=15, label="the plan", zorder=4
-                )
-        if plan.floor is not None:
-            axes.axhline(plan.floor.cost, color=INK, linestyle=":", label="cheapest of any quality")
+                _star(axes, i, point.cost)
+        _floor(axes, plan)
         names = [point.target.split(" ", 1)[-1] for point in plan.targets]
         axes.set_xticks(list(at), names, rotation=30, ha="right")
         axes.set_xlabel(order.target.text.split(" ", 1)[0])
@@ -240,12 +217,10 @@ def _target_plot(plan: BlendPlan) -> Plot:
     return Plot("cost-target", "Cost against quality", subtitle, caption, 4.0, paint)
 
 
-def _table(
-    title: str,
-    head: Sequence[str],
-    body: Sequence[Sequence[str]],
-    *,
-    notes: tuple[str, ...] = (),
-    words: tuple[int, ...] = (0,),
-) -> TextTable:
-    return TextTable(title, tuple(head), tuple(tuple(map(Cell, row)) for row in body), notes, words)
+def _star(axes: "Axes", at: float, cost: float) -> None:
+    axes.plot(at, cost, "*", color=ORANGE, markersize=15, label="the plan", zorder=4)
+
+
+def _floor(axes: "Axes", plan: BlendPlan) -> None:
+    if plan.floor is not None:
+        axes.axhline(plan.floor.cost, color=INK, linestyle=":", label="cheapest of any quality")

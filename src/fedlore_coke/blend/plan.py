@@ -9,11 +9,11 @@ import numpy as np
 from fedlore.errors import FedloreError
 
 from .check import check
-from .coals import Array
+from .coals import Array, held_places
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
 from .mixing import rows_of
-from .order import Blend, BlendPlan, Order, Point, Relaxation, held_places
+from .order import Blend, BlendPlan, Order, Point, Relaxation
 from .reasons import relaxations, shortage, unreachable
 from .search import (
     FULL,
@@ -67,7 +67,7 @@ def plan(
         return BlendPlan(order, None, causes, looked=pool.refused, refused=pool.refused)
     found = planner.find(planner.goal, limits, effort=FULL)
     if found is not None:
-        found = sweep(judge, planner.goal, limits, price, found)
+        found = sweep(Field(judge, planner.goal, limits, price), found)
     so_far = BlendPlan(
         order,
         None,
@@ -131,16 +131,14 @@ class _Planner:
     ) -> SearchResult | None:
         pool = replace(self.pool, exact=False) if wider else self.pool
         extra = np.array(near) if near else None
-        return search_blends(
-            self.judge, goal, limits, self.price, pool, seed=self.seed, effort=effort, extra=extra
-        )
+        field = Field(self.judge, goal, limits, self.price)
+        return search_blends(field, pool, seed=self.seed, effort=effort, extra=extra)
 
     def blend(self, shares: Array) -> Blend:
-        order, names = self.order, self.order.coals.names
+        order = self.order
         x = order.recipe.features(shares[None])
-        largest = sorted(held_places(shares), key=lambda i: -shares[i])
         return Blend(
-            {names[i]: float(shares[i]) for i in largest},
+            order.coals.named(shares),
             float(shares @ self.price),
             float(order.grader.look(rows_of(x), (order.target,))[0][0, 0]),
             dict(zip(order.recipe.schema.names, x[0].tolist(), strict=True)),
@@ -191,7 +189,7 @@ class _Planner:
         """The best blend without each coal of the plan in turn, where there is one."""
         self.report("without each coal")
         found: list[tuple[int, Array | None]] = []
-        for i in sorted(held_places(shares), key=lambda i: -shares[i]):
+        for i in held_places(shares):
             if self.limits.low[i] <= 0:
                 fewer = _bar(self.limits, i)
                 other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
@@ -243,10 +241,7 @@ class _Planner:
             if best is None or check(order, best):
                 continue
             known.append(best)
-            names = self.order.coals.names
-            mix = {
-                names[i]: float(best[i]) for i in sorted(held_places(best), key=lambda i: -best[i])
-            }
+            mix = self.order.coals.named(best)
             points.append(Point(target.text, goal.confidence, float(best @ self.price), mix))
         return tuple(reversed(points))
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .coals import Array
+from .coals import Array, held_places
 from .judge import Goal, Judge, JudgedBlends, say_chance
 from .limits import Limits, cheapest
-from .order import Order, held_places
+from .order import Order
 from .search import BlendPool, SearchResult
 
 WIDER = 0.05  # by how much a bound is relaxed to see what that would bring

@@ -89,7 +89,7 @@ def lean_order(order: Order, scenarios: Scenarios, *, seed: int = 0) -> Order:
         found = plan(asked, seed=seed, compare=False)
         if found.blend is None:
             return mean  # what no price makes possible
-        shares = np.array([found.blend.shares.get(name, 0.0) for name in order.coals.names])
+        shares = order.coals.shares(found.blend.shares)
         if scenarios.value(shares) < least - 1e-9:
             best, least = asked, scenarios.value(shares)
         costs = every @ shares
@@ -102,6 +102,4 @@ def scenario_costs(found: BlendPlan, scenarios: Scenarios) -> dict[str, float]:
     """What the plan costs in each scenario; empty without a plan."""
     if found.blend is None:
         return {}
-    names = found.order.coals.names
-    shares = np.array([found.blend.shares.get(name, 0.0) for name in names])
-    return scenarios.costs(shares)
+    return scenarios.costs(found.order.coals.shares(found.blend.shares))

@@ -85,7 +85,8 @@ def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, Ju
                 best = mine[order[mine].argmin()]
                 if order[best] < rank[i] - 1e-9 * max(abs(rank[i]), 1.0):
                     shares[i], rank[i] = points[best], order[best]
-                    seen = _put(seen, int(i), looked, int(best))
+                    for name, values in vars(seen).items():
+                        values[i] = getattr(looked, name)[best]
                     # what the round took from the radius comes back, and a little more
                     radius[i] = min(radius[i] * 2.5 * 1.4, 0.5)
     return shares, seen
@@ -188,20 +189,6 @@ def _towards(shares: Array, size: float) -> Array:
     return (1.0 - size) * shares[:, None] + size * np.eye(shares.shape[1])
 
 
-def _put(seen: JudgedBlends, row: int, other: JudgedBlends, take: int) -> JudgedBlends:
-    """The same verdicts with one row from others."""
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = (
-        (seen.chance, other.chance),
-        (seen.stray, other.stray),
-        (seen.outside, other.outside),
-        (seen.refused, other.refused),
-        (seen.margins, other.margins),
-    )
-    for mine, theirs in pairs:
-        mine[row] = theirs[take]
-    return seen
-
-
 POOL = 180_000  # blends of a lattice that are looked at, all of them
 SWEEP = 2_000_000  # blends in lots that may be gone through in order of price
 RANDOM = 3_000  # sparse random blends for each coal
@@ -273,10 +260,7 @@ def explore(
 
 
 def search_blends(
-    judge: Judge,
-    goal: Goal,
-    limits: Limits,
-    price: Array,
+    field: Field,
     pool: BlendPool,
     *,
     seed: int,
@@ -284,7 +268,7 @@ def search_blends(
     extra: Array | None = None,  # (e, c) blends to start from as well
 ) -> SearchResult | None:
     """The cheapest blend found that reaches the goal, else the nearest to it; None: no blend."""
-    field = Field(judge, goal, limits, price)
+    goal, limits = field.goal, field.limits
     kept = limits.holds(pool.shares)
     shares, seen = pool.shares[kept], pool.seen[kept]
     order = field.better(shares, seen)
@@ -298,7 +282,7 @@ def search_blends(
     given = first[:0] if extra is None else extra[limits.holds(extra)]
     first = np.concatenate([given, first])
     if not len(first):
-        one = cheapest(price, limits)
+        one = cheapest(field.price, limits)
         if one is None:
             return None
         first = one[None]
@@ -320,10 +304,9 @@ def search_blends(
     return SearchResult(best, verdict, bool(verdict.good(goal)[0]), False)
 
 
-def sweep(
-    judge: Judge, goal: Goal, limits: Limits, price: Array, found: SearchResult
-) -> SearchResult:
+def sweep(field: Field, found: SearchResult) -> SearchResult:
     """All blends in lots that are cheaper, in order of price, where they are few enough."""
+    judge, goal, limits, price = field.judge, field.goal, field.limits, field.price
     if limits.lots is None or found.proved:
         return found
     if lattice_size(len(limits), limits.lots, limits.coals) > SWEEP:

@@ -7,7 +7,6 @@ blend would cost that keeps the promise (the knowledge gradient: Frazier, Powell
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlore.core.one_shot import OneShotModel, Posterior
-from fedlore.data.rows import (
-    FileForm,
-    Problems,
-    name_and_unit,
-    number_cells,
-    open_file,
-    place_cells,
-)
+from fedlore.data.rows import FileForm, Problems, number_cells, place_cells
 from fedlore.errors import FedloreError, KnowledgeError, unknown
 from fedlore.models import (
     INFLATION,
@@ -33,7 +25,7 @@ from fedlore.models import (
     take_tests,
 )
 
-from .coals import Array
+from .coals import Array, read_columns
 from .graders import ClassGrader, doubted_chances
 from .mixing import rows_of
 from .order import BlendPlan, Order, PossibleResult, TestBlend
@@ -58,43 +50,30 @@ class BlendTests:
 def read_tests(path: str | Path, order: Order, *, form: FileForm | None = None) -> BlendTests:
     """A file with one test a row: a column for each coal that was charged, in %, and the grade."""
     schema, coals = order.recipe.schema, order.coals
-    source = open_file(Path(path), form=form, fast=False)
-    titles = [name_and_unit(title)[0] for title in source.titles]
-    twice = {name for name in titles if titles.count(name) > 1}
-    if twice:
-        raise FedloreError(f"{source.place}: the column '{min(twice)}' is there twice")
-    if schema.label not in titles:
-        raise FedloreError(f"{source.place}: {unknown('column', schema.label, titles)}")
-    for title in titles:
+    cells, lines, decimal, place = read_columns(path, form)
+    if schema.label not in cells:
+        raise FedloreError(f"{place}: {unknown('column', schema.label, cells)}")
+    for title in cells:
         if title != schema.label and title not in coals.names:
             raise FedloreError(
-                f"{source.place}: a column must be '{schema.label}' or a coal of the list, "
+                f"{place}: a column must be '{schema.label}' or a coal of the list, "
                 f"{unknown('coal', title, coals.names)}"
             )
-    cells: dict[str, list[Any]] = {title: [] for title in titles}
-    lines: list[int] = []
-    problems = Problems(source.place)
-    every = range(len(titles))
-    for batch in source.batches(every, every, lambda share: None):
-        problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        for title, column in zip(titles, batch.columns, strict=True):
-            cells[title] += list(column)
-        lines += list(batch.lines)
-    problems.check()
+    problems = Problems(place)
     if not lines:
-        raise FedloreError(f"{source.place} has no tests below its header")
+        raise FedloreError(f"{place} has no tests below its header")
     label = cells.pop(schema.label)
     classes, strange = place_cells(label, schema.classes, "class")
     blank = np.flatnonzero(np.isnan(classes)).tolist()
     strange |= {i: " is blank" for i in blank if i not in strange}
     problems.add(strange, lines, schema.label)
     shares = np.zeros((len(lines), len(coals)))
-    for place, (name, column) in enumerate(cells.items()):
-        values, wrong = number_cells(column, source.decimal)
+    for at, (name, column) in enumerate(cells.items()):
+        values, wrong = number_cells(column, decimal)
         values = np.where(np.isnan(values), 0.0, values)  # a blank is a coal that was not charged
         out = np.flatnonzero(~((values >= 0.0) & (values <= 100.0)))
         wrong |= {int(i): f": {values[i]:g} is no share in %" for i in out if i not in wrong}
-        problems.add(wrong, lines, name, place)
+        problems.add(wrong, lines, name, at)
         shares[:, coals.place(name)] = values / 100.0
     total = 100.0 * shares.sum(1)
     off = np.flatnonzero(np.abs(total - 100.0) > _OFF)
@@ -103,7 +82,7 @@ def read_tests(path: str | Path, order: Order, *, form: FileForm | None = None) 
         problems.add(wrong, lines)
     problems.check()
     shares /= shares.sum(1, keepdims=True)
-    return BlendTests(shares, classes.astype(np.int64), tuple(lines), source.place)
+    return BlendTests(shares, classes.astype(np.int64), tuple(lines), place)
 
 
 def take_results(order: Order, tests: BlendTests) -> Order:
@@ -145,9 +124,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     grader, sure = check_teachable(order)
     if plan.blend is None:
         return None
-    names = order.coals.names
-    mine = np.array([plan.blend.shares.get(name, 0.0) for name in names])
-    blends = _blends(order, mine, seed)
+    blends = _blends(order, order.coals.shares(plan.blend.shares), seed)
     x = rows_of(order.recipe.features(blends))
     known = grader.annotate(x)
     place = [order.target.low <= i <= order.target.high for i in range(len(grader.schema.classes))]
@@ -183,8 +160,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
         total = sum(o.chance for o in outcomes)
         then = sum(o.chance * o.cost for o in outcomes) / total
         if then < now - 1e-6 * now and (best is None or then < best.then):
-            held = sorted(np.flatnonzero(blends[at] > 1e-9), key=lambda i: -blends[at][i])
-            shares = {names[i]: float(blends[at][i]) for i in held}
+            shares = order.coals.named(blends[at])
             best = TestBlend(shares, float(cost[at]), now, then, tuple(outcomes))
     return best
 

@@ -17,7 +17,7 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "infeasible_because": list(plan.reasons),
         "target": order.target.text,
         "confidence": order.confidence,
-        "promise": promise_of(order),
+        "promise": order.grader.promise,
         "worst_case": order.worst_case,
         "inside_scope": order.scope,
         "tonnes": order.tonnes,
@@ -108,14 +108,9 @@ def trial_words(plan: BlendPlan) -> list[str]:
     ]
 
 
-def promise_of(order: Order) -> str:
-    """What P means in a plan for this order."""
-    return str(getattr(order.grader, "promise", "expected"))
-
-
 def risk_words(order: Order, blend: Blend) -> list[str]:
     """What may go wrong with a blend, and whether more tests could tell."""
-    risk, safe = blend.risk, promise_of(order) == "safe"
+    risk, safe = blend.risk, order.grader.promise == "safe"
     if risk.low is None:
         return [
             "This model cannot tell its own ignorance, and P is what it says itself: a blend that "

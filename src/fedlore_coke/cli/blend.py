@@ -19,10 +19,11 @@ from fedlore.cli.options import (
     SheetOption,
 )
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import ExitCode, Grid, Screen, current_screen, explain_stop, grid_of
+from fedlore.cli.screen import ExitCode, Screen, current_screen, explain_stop
 from fedlore.core.history import check_writable
 from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError
+from fedlore.look.tables import TextTable
 
 from ..blend import (
     BlendPlan,
@@ -187,16 +188,14 @@ def _models(asked: Sequence[AskedLimit], plugins: Collection[str]) -> list[Bundl
 def _change(found: BlendChange, out: Path, screen: Screen) -> None:
     """Tell what must change, and write it down."""
     if found.then is not None and not found.reached:
-        grid = Grid(title="The smallest change", title_justify="left")
-        for name in ("coal", "now, %", "then, %", "change"):
-            grid.add_column(name, justify="left" if name == "coal" else "right")
+        rows = []
         for name, now, then in zip(found.order.coals.names, found.now, found.then, strict=True):
             if max(now, then) > 0.0:
                 more = round(100 * (then - now), 2)
-                grid.add_row(
-                    name, f"{100 * now:.2f}", f"{100 * then:.2f}", f"{more:+.2f}" * bool(more)
-                )
-        screen.show(grid)
+                cells = (f"{100 * now:.2f}", f"{100 * then:.2f}", f"{more:+.2f}" * bool(more))
+                rows.append((name, *cells))
+        head = ("coal", "now, %", "then, %", "change")
+        screen.show(TextTable.of("The smallest change", head, rows))
     for line in change_words(found):
         screen.say(line)
     values = change_values(found)
@@ -244,7 +243,7 @@ def _show(found: BlendPlan, screen: Screen) -> None:
     wide = {"Blended features", "Predicted distribution"}  # in the files
     for table in blend_tables(found):
         if table.title not in wide and not table.title.startswith("What"):
-            screen.show(grid_of(table))
+            screen.show(table)
     for line in plan_summary(found):
         screen.say(line)
     if found.order.coals.stock is not None and found.order.tonnes is None:

@@ -10,11 +10,12 @@ import typer
 
 from fedlore import __version__
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, current_screen, explain_stop, grid_of, show_report
+from fedlore.cli.screen import current_screen, explain_stop, show_report
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
 from fedlore.experiments import APPROACHES, effort, interval, local_best_words, read_sites
+from fedlore.look.tables import TextTable
 from fedlore.models.own import missing_learners
 from fedlore.report import overview, write_report
 
@@ -56,7 +57,7 @@ def demo(
         write_rows(rows, results)
     what = "Simulated coke" if clients is None else "Sites"
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
-    screen.show(grid_of(overview(f"{what}{over}", rows)))
+    screen.show(overview(f"{what}{over}", rows))
     if seeds > 1:
         screen.show(_margins(rows, seeds))
     screen.say(f"\n{verdict(rows)}")
@@ -109,18 +110,17 @@ def _say_choice(rows: Sequence[Row]) -> str:
     return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
 
 
-def _margins(rows: Sequence[Row], seeds: int) -> Grid:
-    table = Grid(
-        title=f"lore minus the others, points of mean accuracy, {seeds} seeds", title_justify="left"
-    )
-    for name in ("against", "their accuracy", "difference", "95 % interval, paired by seed"):
-        table.add_column(name, justify="left" if name == "against" else "right")
+def _margins(rows: Sequence[Row], seeds: int) -> TextTable:
     theirs = means(rows, "ta")
-    for name, gap in margins(rows).items():
-        table.add_row(
+    body = [
+        (
             name,
             f"{100 * interval(theirs[name]).mean:.1f}",
             f"{100 * gap.mean:+.1f}",
             f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
         )
-    return table
+        for name, gap in margins(rows).items()
+    ]
+    title = f"lore minus the others, points of mean accuracy, {seeds} seeds"
+    head = ("against", "their accuracy", "difference", "95 % interval, paired by seed")
+    return TextTable.of(title, head, body)

@@ -9,10 +9,11 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, current_screen, explain_stop
+from fedlore.cli.screen import current_screen, explain_stop
 from fedlore.core.history import Row
 from fedlore.errors import ConfigError
 from fedlore.experiments import package_versions
+from fedlore.look.tables import TextTable
 
 from ..leak.attacks import ATTACKS
 from ..leak.audit import CASES, audit, draw_case, of_sites
@@ -20,18 +21,7 @@ from ..leak.page import leak_verdict, write_leaks
 from ..leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
 from ..leak.summary import LeakLine, lines
 
-SHORT = {
-    "union": "union",
-    "own union": "own",
-    "frequency": "freq",
-    "right": "right",
-    "trust": "λ",
-} | {
-    "member": "member",
-    "labels": "labels",
-    "row range": "row range",
-    "row right": "row right",
-}
+SHORT = {"own union": "own", "frequency": "freq", "trust": "λ"}
 
 
 def leak_command(
@@ -102,19 +92,15 @@ def _kept(done: int, out: Path) -> str:
     return f"{seen}; the same command goes on"
 
 
-def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Grid:
-    table = Grid(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
-    table.add_column("setting", no_wrap=True)
-    for head in ("TA %", *(SHORT[a] for a in ATTACKS)):
-        table.add_column(head, justify="right")
+def _table(found: Sequence[LeakLine], name: str, seeds: int) -> TextTable:
+    rows = []
     for line in found:
-        cells = []
-        for attack in ATTACKS:
-            one = line.leaks[attack]
-            cells.append("-" if one is None else f"{one.score:.2f}{'*' if one.at_chance else ' '}")
+        leaks = [line.leaks[attack] for attack in ATTACKS]
+        cells = ["-" if o is None else f"{o.score:.2f}{'*' if o.at_chance else ' '}" for o in leaks]
         shown = [cell.replace("-0.00", "0.00") for cell in cells]
-        table.add_row(line.setting.name, f"{100 * line.ta.mean:.1f}", *shown)
-    return table
+        rows.append([line.setting.name, f"{100 * line.ta.mean:.1f}", *shown])
+    head = ("setting", "TA %", *(SHORT.get(attack, attack) for attack in ATTACKS))
+    return TextTable.of(f"{name}: leaks and accuracy, {seeds} seeds", head, rows)
 
 
 def _facts(

@@ -1,6 +1,6 @@
 """fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +8,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of, show_report
+from fedlore.cli.screen import Screen, current_screen, explain_stop, show_report
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
@@ -78,25 +78,23 @@ def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
     screen = current_screen()
-    with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
-        gauge.step("simulated plants", 0, seeds)
-        rows = run_simulated(
-            seeds, out, on_seed=lambda seed, *_: gauge.step("simulated plants", seed + 1, seeds)
-        )
-    given = {
-        "simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", screen)
-    }
-    try:
+
+    def over_seeds(
+        run: Callable[..., list[Row]], what: str, name: str, data: str
+    ) -> dict[str, object]:
         with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
-            gauge.step("real cokes", 0, seeds)
-            rows = run_measured(
-                seeds, out, on_seed=lambda seed, *_: gauge.step("real cokes", seed + 1, seeds)
-            )
+            gauge.step(what, 0, seeds)
+            rows = run(seeds, out, on_seed=lambda _, seed: gauge.step(what, seed + 1, seeds))
+        _show(rows, name, out, screen)
+        return {"rows": rows, "page": show_report(screen, lambda: case_page(rows, name, out, data))}
+
+    plants = "four coking plants, simulated"
+    given = {"simulated": over_seeds(run_simulated, "simulated plants", "case-coke", plants)}
+    try:
+        cokes = "public cokes, graded by CSR"
+        given["measured"] = over_seeds(run_measured, "real cokes", "case-coke-real", cokes)
     except FedloreError as error:
         screen.remark(f"The real cokes are left out: {error}")
-    else:
-        name, what = "case-coke-real", "public cokes, graded by CSR"
-        given["measured"] = _show_case(rows, name, out, what, screen)
     screen.give(given)
 
 
@@ -118,19 +116,12 @@ def _kept(out: Path) -> str:
     return f"finished cells are kept in {out}; the same command goes on"
 
 
-def _show_case(
-    rows: Sequence[Row], name: str, out: Path, data: str, screen: Screen
-) -> dict[str, object]:
-    _show(rows, name, out, screen)
-    return {"rows": rows, "page": show_report(screen, lambda: case_page(rows, name, out, data))}
-
-
 def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
     """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
     made = paper_tables(rows, name)
     (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
     for table in made:
-        screen.show(grid_of(table))
+        screen.show(table)
         for note in table.notes:
             screen.say(note)
         screen.say("")

@@ -8,7 +8,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import current_screen, explain_stop, grid_of
+from fedlore.cli.screen import current_screen, explain_stop
 from fedlore.core.history import Row, check_writable, read_rows, write_rows
 from fedlore.errors import ConfigError
 from fedlore.look.page import Section, page
@@ -80,7 +80,7 @@ def regression(
     unit = SOURCES[dataset].unit
     for kind in RANGES:
         table = rmse_table(rows, kind, unit)
-        screen.show(grid_of(replace(table, title=f"{dataset}: {table.title}")))
+        screen.show(replace(table, title=f"{dataset}: {table.title}"))
     for kind in RANGES:
         won = [str(k) for k in bins_of(rows) if beats(rows, k=k, kind=kind)]
         at = f"for k = {', '.join(won)}" if won else "nowhere"

@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from fedlore import Examples
+from fedlore import Examples, Fitted, Personal
 from fedlore.core import tree
 from fedlore.core.rng import draw_numbers
 from fedlore.engine import Client, Recipe
+from fedlore.experiments import predict_approach, score_approach
 
 from .score import auc
+from .settings import LeakSetting
 from .uploads import Seen
 
 EARLY = 3  # rounds at the beginning that are looked at one by one
@@ -39,6 +41,24 @@ def secrets_of(group: Sequence[Client]) -> dict[str, list[Tensor]]:
         found["right"].append((data.prior.gather(1, data.y[:, None]) > 0.5).double().mean())
     found["labels"] = [t.double() for t in found["labels"]]
     return found
+
+
+def sum_up(
+    group: Sequence[Client],
+    look: Callable[[Client], dict[str, Tensor]],
+    setting: LeakSetting,
+    fitted: Fitted[Personal],
+) -> dict[str, Tensor]:
+    """What is seen of every site, the secrets behind it, and its accuracy, each stacked."""
+    found: dict[str, list[Tensor]] = secrets_of(group)
+    for client in group:
+        scores = score_approach(
+            setting.approach, client, predict_approach(setting.approach, fitted, client)
+        )
+        ta = torch.tensor(scores["ta"], dtype=torch.float64)
+        for name, value in {**look(client), "ta": ta}.items():
+            found.setdefault(name, []).append(value)
+    return {name: torch.stack(values) for name, values in found.items()}
 
 
 def known_rows(client: Client, recipe: Recipe, seed: int) -> tuple[Tensor, Tensor, int]:

@@ -16,11 +16,11 @@ from fedlore.core.tree import Params
 from fedlore.core.wire import Transport
 from fedlore.engine import Client, Fitted, Training
 from fedlore.engine.lore import Candidate, SearchSpace, Trial, default_space, train_lore
-from fedlore.experiments import Drawing, predict_approach, score_approach
+from fedlore.experiments import Drawing
 from fedlore.privacy import Privacy
 
 from .coordinator import Spy, names_seen
-from .looks import known_rows, member_by_loss, over_time, secrets_of
+from .looks import known_rows, member_by_loss, over_time, sum_up
 from .score import auc
 from .settings import LeakSetting, View
 from .uploads import Anatomy, Seen, class_signs, find_untouched, site_signs
@@ -198,18 +198,17 @@ def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
 
 def look_at(run: Overheard, it: Drawing, setting: LeakSetting) -> dict[str, Tensor]:
     """What the recipe shows of every site, and the secrets behind it."""
-    view, group = setting.view, it.class_clients
-    found: dict[str, list[Tensor]] = {
-        "still": [_still(run, c.id, view) for c in group],
-        "classes": [_classes(run, c.id, view) for c in group],
-        "whole": [_whole(run, c, view) for c in group],
-        "member": [_member(run, c, view, it.seed) for c in group],
-        **secrets_of(group),
-    }
-    approach = setting.approach
-    ta = [score_approach(approach, c, predict_approach(approach, run.fitted, c)) for c in group]
-    found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
-    return {name: torch.stack(values) for name, values in found.items()}
+    view = setting.view
+
+    def look(client: Client) -> dict[str, Tensor]:
+        return {
+            "still": _still(run, client.id, view),
+            "classes": _classes(run, client.id, view),
+            "whole": _whole(run, client, view),
+            "member": _member(run, client, view, it.seed),
+        }
+
+    return sum_up(it.class_clients, look, setting, run.fitted)
 
 
 def _still(run: Overheard, site: str, view: View) -> Tensor:

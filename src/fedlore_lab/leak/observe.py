@@ -1,7 +1,7 @@
 """One seed of one setting: what the uploads look like, and the secrets behind them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,12 +13,11 @@ from torch import Tensor
 from fedlore import Examples
 from fedlore.algorithms import Plan
 from fedlore.core.rng import draw_numbers, stream
-from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, scaler_of
-from fedlore.experiments import LORE_1, Drawing, predict_approach, score_approach
+from fedlore.experiments import LORE_1, Drawing
 
 from .coordinator import ObservedRun, anatomy, as_trained, leak_filters, observe_run, row_errors
-from .looks import EARLY, member_by_loss, over_time, secrets_of
+from .looks import EARLY, member_by_loss, over_time, sum_up
 from .lore import Overheard, look_at, overhear
 from .settings import LeakSetting
 from .uploads import Seen, class_signs, find_untouched, site_signs
@@ -60,46 +59,51 @@ _TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
 DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
 
 
+_Runs = list[tuple[list[Client], ObservedRun]]  # clients as they were trained, and their training
+
+
 class Watchtower:
     """One drawing of clients: every training is run once and looked at in several ways."""
 
     def __init__(self, it: Drawing) -> None:
         self.it = it
-        self._trained: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
-        self._short: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
-        self._overheard: dict[tuple[object, ...], Overheard] = {}
-        self._single: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
+        self._kept: dict[tuple[object, ...], _Runs] = {}
+        self.overheard: dict[tuple[object, ...], Overheard] = {}
 
     def observe(self, setting: LeakSetting) -> Observed:
         """What one setting shows."""
         if setting.approach.chosen:
             return self._chosen(setting)
-        parts = [self._look(*pair, setting) for pair in self._runs(setting)]
-        k = parts[0]["union"].shape[1]
-        sites = [c.id for group in self._groups(setting) for c in group]
+        groups = self._groups(setting)
+        runs = self._once("whole", setting, lambda: [self._whole(g, setting) for g in groups])
+        parts = [self._look(g, run, setting) for g, (_, run) in zip(groups, runs, strict=True)]
         whole = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         together = [i for i, part in enumerate(parts) for _ in part["ta"]]
-        whole["together"] = torch.tensor(together)
-        assert whole["classes"].shape[:2] == (len(sites), k)
-        signs, trust = self._trusts(setting)
-        rows = self._rows(setting)
-        return Observed(tuple(sites), trust_signs=signs, trust=trust, **rows, **whole)
+        whole |= {
+            "together": torch.tensor(together),
+            **self._trusts(setting),
+            **self._rows(setting),
+        }
+        return Observed(tuple(c.id for group in groups for c in group), **whole)
 
     def _chosen(self, setting: LeakSetting) -> Observed:
         """The same of a recipe that the sites choose, of which λ is no part."""
         key = setting.training
-        if key not in self._overheard:
-            self._overheard[key] = overhear(self.it, setting)
-        whole = look_at(self._overheard[key], self.it, setting)
+        if key not in self.overheard:
+            self.overheard[key] = overhear(self.it, setting)
+        whole = look_at(self.overheard[key], self.it, setting)
         # one of its candidates is what is asked to make one step on one row
         one = replace(LORE_1, algorithm=setting.approach.algorithm)
-        rows = self._rows(replace(setting, approach=one))
-        none = torch.zeros(0, dtype=torch.float64)
+        whole |= self._rows(replace(setting, approach=one)) | _no_trust(1)
         sites = tuple(client.id for client in self.it.class_clients)
-        together = torch.zeros(len(sites), dtype=torch.int64)
-        return Observed(
-            sites, together=together, trust_signs=none[:, None], trust=none, **rows, **whole
-        )
+        return Observed(sites, together=torch.zeros(len(sites), dtype=torch.int64), **whole)
+
+    def _once(self, kind: str, setting: LeakSetting, make: Callable[[], _Runs]) -> _Runs:
+        """Trainings of one kind; settings that differ in the view alone share them."""
+        key = (kind, *setting.training)
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def _groups(self, setting: LeakSetting) -> list[list[Client]]:
         clients = self.it.class_clients
@@ -107,109 +111,95 @@ class Watchtower:
             return [list(clients)]
         return [list(clients[i : i + 2]) for i in range(0, len(clients) - 1, 2)]
 
-    def _scaler(self, group: Sequence[Client]) -> Scaler | None:
-        return scaler_of(group) if self.it.scale else None
-
-    def _observe_runs(
-        self, group: Sequence[Client], setting: LeakSetting, plan: Plan, rounds: int, **more: bool
-    ) -> ObservedRun:
+    def _run(
+        self, group: list[Client], setting: LeakSetting, plan: Plan, rounds: int, **more: bool
+    ) -> tuple[list[Client], ObservedRun]:
         it = self.it
-        return observe_run(
+        return group, observe_run(
             group,
             it.make_model(setting.approach.hears),
             setting,
             plan=plan,
             rounds=rounds,
             seed=it.seed,
-            scaler=self._scaler(group),
+            scaler=scaler_of(group) if it.scale else None,
             filters=leak_filters(setting, group, it.rounds),
             **more,
         )
 
-    def _runs(self, setting: LeakSetting) -> list[tuple[list[Client], ObservedRun]]:
-        key = setting.training
-        if key not in self._trained:
-            self._trained[key] = [
-                (
-                    g,
-                    self._observe_runs(
-                        [as_trained(c, setting) for c in g], setting, it.plan, it.rounds
-                    ),
-                )
-                for it in [self.it]
-                for g in self._groups(setting)
-            ]
-        return self._trained[key]
+    def _whole(self, group: list[Client], setting: LeakSetting) -> tuple[list[Client], ObservedRun]:
+        trained = [as_trained(c, setting) for c in group]
+        return self._run(trained, setting, self.it.plan, self.it.rounds)
 
     def _look(
         self, group: list[Client], run: ObservedRun, setting: LeakSetting
     ) -> dict[str, Tensor]:
         at = anatomy(run, setting)
-        looks = {c.id: _observe(run, c.id, setting) for c in group}
-        known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
-        whole = [
-            torch.cat([over_time(looks[c.id], lambda s: site_signs(s, at)), torch.tensor([rows])])
-            for c, rows in zip(group, known, strict=True)
-        ]
-        found = {
-            "still": [find_untouched(looks[c.id][0], at) for c in group],
-            "classes": [over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
-            "whole": whole,
-            "member": [
-                member_by_loss(run.fitted.recipe, looks[c.id], c, self.it.seed) for c in group
-            ],
-            **secrets_of(group),
-        }
-        ta = [
-            score_approach(setting.approach, c, predict_approach(setting.approach, run.fitted, c))
-            for c in group
-        ]
-        found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
-        return {name: torch.stack(values) for name, values in found.items()}
 
-    def _trusts(self, setting: LeakSetting) -> tuple[Tensor, Tensor]:
+        def look(client: Client) -> dict[str, Tensor]:
+            looks = _observe(run, client.id, setting)
+            rows = float(setting.view == "single") * math.log(len(client.data))
+            signs = over_time(looks, partial(site_signs, at=at))
+            return {
+                "still": find_untouched(looks[0], at),
+                "classes": over_time(looks, partial(class_signs, at=at)),
+                "whole": torch.cat([signs, torch.tensor([rows])]),
+                "member": member_by_loss(run.fitted.recipe, looks, client, self.it.seed),
+            }
+
+        return sum_up(group, look, setting, run.fitted)
+
+    def _trusts(self, setting: LeakSetting) -> dict[str, Tensor]:
         """Short runs in which every site has drawn its λ."""
         if not setting.uses_trust:
-            return torch.zeros(0, 0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
-        it, key = self.it, setting.training
-        if key not in self._short:
-            self._short[key] = []
-            for number in range(DRAWINGS):
-                for group in self._groups(setting):
-                    dice = stream(it.seed, "leak trust", number, group[0].id)
-                    picks = torch.randint(len(_TRUSTS), (len(group),), generator=dice)
-                    drawn = [
-                        as_trained(replace(c, test=None), setting, _TRUSTS[int(p)])
-                        for c, p in zip(group, picks, strict=True)
-                    ]
-                    self._short[key].append(
-                        (drawn, self._observe_runs(drawn, setting, it.plan, min(EARLY, it.rounds)))
-                    )
+            return _no_trust(0)
+        it = self.it
+
+        def drawn(number: int, group: list[Client]) -> tuple[list[Client], ObservedRun]:
+            dice = stream(it.seed, "leak trust", number, group[0].id)
+            picks = torch.randint(len(_TRUSTS), (len(group),), generator=dice)
+            some = [
+                as_trained(replace(c, test=None), setting, _TRUSTS[int(p)])
+                for c, p in zip(group, picks, strict=True)
+            ]
+            return self._run(some, setting, it.plan, min(EARLY, it.rounds))
+
+        groups = self._groups(setting)
+        runs = self._once(
+            "short", setting, lambda: [drawn(n, g) for n in range(DRAWINGS) for g in groups]
+        )
         signs, trust = [], []
-        for drawn, run in self._short[key]:
+        for some, run in runs:
             look = partial(site_signs, at=anatomy(run, setting))
-            for client in drawn:
+            for client in some:
                 signs.append(over_time(_observe(run, client.id, setting), look))
                 trust.append(client.knowledge.trust)
-        return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
+        return {
+            "trust_signs": torch.stack(signs),
+            "trust": torch.tensor(trust, dtype=torch.float64),
+        }
 
     def _rows(self, setting: LeakSetting) -> dict[str, Tensor]:
         """Errors of the one-row attack: of the range, and of whether the expert is right."""
-        it, key = self.it, setting.training
+        it, groups = self.it, self._groups(setting)
         plan = replace(it.plan, steps=1, batch=1, schedule="constant")
-        if key not in self._single:
-            self._single[key] = []
-            for number in range(PROBES):
-                for group in self._groups(setting):
-                    rows = [
-                        replace(c, data=_one(c.data, it.seed, c.id, number), test=None)
-                        for c in group
-                    ]
-                    rows = [as_trained(c, setting) for c in rows]
-                    run = self._observe_runs(rows, setting, plan, 1, one_by_one=True)
-                    self._single[key].append((rows, run))
-        names = [c.id for group in self._groups(setting) for c in group]
-        return row_errors(self._single[key], setting, plan, names)
+
+        def one(number: int, group: list[Client]) -> tuple[list[Client], ObservedRun]:
+            rows = [_one(c.data, it.seed, c.id, number) for c in group]
+            alone = [replace(c, data=r, test=None) for c, r in zip(group, rows, strict=True)]
+            some = [as_trained(c, setting) for c in alone]
+            return self._run(some, setting, plan, 1, one_by_one=True)
+
+        runs = self._once(
+            "single", setting, lambda: [one(n, g) for n in range(PROBES) for g in groups]
+        )
+        return row_errors(runs, setting, plan, [c.id for group in groups for c in group])
+
+
+def _no_trust(width: int) -> dict[str, Tensor]:
+    """Where λ does not enter training."""
+    none = torch.zeros(0, width, dtype=torch.float64)
+    return {"trust_signs": none, "trust": none.flatten()}
 
 
 def _observe(run: ObservedRun, site: str, setting: LeakSetting) -> list[Seen]:

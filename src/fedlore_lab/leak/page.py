@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
-from fedlore.look.page import Section, page
-from fedlore.look.plots import INK, Drawing, Plot, draw, save_drawing
+from fedlore.look.page import Section, page, save_page
+from fedlore.look.plots import INK, Plot, draw
 from fedlore.look.tables import Cell, TextTable, markdown
 
 from .attacks import ATTACKS
@@ -54,17 +54,10 @@ def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[st
         raise FedloreError("a report needs at least one row, got none")
     case = str(rows[0]["case"])
     tables = leak_tables(found)
-    plots = [draw(plot) for plot in leak_plots(rows)]
-    html = _page(title, facts, tables, plots)
-    try:
-        (out / "plots").mkdir(parents=True, exist_ok=True)
-        for drawing in plots:
-            save_drawing(drawing, out / "plots")
-        text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(_READING) + "\n"
-        (out / f"leak-{case}.md").write_text(text, encoding="utf-8")
-        (out / f"leak-{case}.html").write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
+    section = Section("Leaks and accuracy", (), tuple(tables), tuple(map(draw, leak_plots(rows))))
+    html = page(title, facts=facts, reading=_READING, terms=_terms(found), sections=[section])
+    text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(_READING) + "\n"
+    save_page(out, {f"leak-{case}.md": text, f"leak-{case}.html": html}, section.plots)
     return out / f"leak-{case}.html"
 
 
@@ -72,7 +65,7 @@ def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
     """Leaks of what the sites know, leaks of their rows, and what can be recommended."""
     rows_of = tuple(name for name in ATTACKS if name not in KNOWLEDGE)
     known = _table("What the sites know: leaks by setting", found, KNOWLEDGE)
-    extra = [Cell("-") if line.beyond is None else _score(line.beyond) for line in found]
+    extra = [_score(line.beyond) for line in found]
     body = tuple((*row, cell) for row, cell in zip(known.body, extra, strict=True))
     note = "beyond labels: the union, against the same attack on training without knowledge."
     return [
@@ -108,10 +101,11 @@ def _default_words(found: Sequence[LeakLine]) -> str:
 
 def _table(title: str, found: Sequence[LeakLine], attacks: Sequence[str]) -> TextTable:
     head = ("setting", "mean TA, %", "TA minus plain's, points", *attacks)
-    body = tuple(
-        (Cell(line.setting.name), *_accuracy(line), *_leaks(line, attacks)) for line in found
-    )
-    return TextTable(title, head, body, tuple(f"{name}: {ATTACKS[name]}." for name in attacks))
+    body = [
+        (Cell(line.setting.name), *_accuracy(line), *(_score(line.leaks[name]) for name in attacks))
+        for line in found
+    ]
+    return TextTable.of(title, head, body, [f"{name}: {ATTACKS[name]}." for name in attacks])
 
 
 def _accuracy(line: LeakLine) -> tuple[Cell, Cell]:
@@ -120,15 +114,9 @@ def _accuracy(line: LeakLine) -> tuple[Cell, Cell]:
     return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
 
 
-def _leaks(line: LeakLine, attacks: Sequence[str]) -> list[Cell]:
-    cells = []
-    for name in attacks:
-        one = line.leaks[name]
-        cells.append(Cell("-") if one is None else _score(one))
-    return cells
-
-
-def _score(one: Leak) -> Cell:
+def _score(one: Leak | None) -> Cell:
+    if one is None:
+        return Cell("-")
     text = f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}]"
     return Cell(text.replace("-0.00", "0.00"), one.at_chance)
 
@@ -188,16 +176,9 @@ def _dot(
     label: str = "",
 ) -> None:
     hollow = look in ("sum", "two")
-    axes.scatter(
-        x,
-        y,
-        s=52,
-        marker=_MARKERS[look],
-        facecolors="none" if hollow else colour,
-        edgecolors=colour,
-        linewidths=1.6,
-        label=label or None,
-    )
+    face = "none" if hollow else colour
+    axes.scatter(x, y, s=52, marker=_MARKERS[look], facecolors=face, edgecolors=colour,
+                 linewidths=1.6, label=label or None)  # fmt: skip
 
 
 def _way(setting: LeakSetting) -> str:
@@ -212,13 +193,6 @@ def _look(setting: LeakSetting) -> str:
     return "two" if setting.pairs else setting.view
 
 
-def _page(
-    title: str, facts: Mapping[str, str], tables: Sequence[TextTable], plots: Sequence[Drawing]
-) -> str:
-    section = Section("Leaks and accuracy", (), tuple(tables), tuple(plots))
-    return page(title, facts=facts, reading=_READING, terms=_terms(tables), sections=[section])
-
-
-def _terms(tables: Sequence[TextTable]) -> dict[str, str]:
-    shown = {row[0].text for row in tables[0].body}
-    return {s.name: f"{s.about}; {VIEWS[s.view]}" for s in SETTINGS if s.name in shown}
+def _terms(found: Sequence[LeakLine]) -> dict[str, str]:
+    every = (line.setting for line in found)
+    return {one.name: f"{one.about}; {VIEWS[one.view]}" for one in every}

@@ -1,6 +1,6 @@
 """What the rows of an audit say: leaks with intervals, accuracy, and what can be recommended."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ def lines(rows: Sequence[Row]) -> list[LeakLine]:
             made.append(
                 LeakLine(
                     setting,
-                    interval(_by_seed(mine, lambda row: _number(row, "ta"))),
+                    interval(_by_seed(mine, _ta)),
                     _loss(mine, named.get("plain", {})),
                     _loss(mine, named.get(_unhidden(setting), {})),
                     {name: leak_of(mine, name) for name in ATTACKS},
@@ -59,29 +59,27 @@ def lines(rows: Sequence[Row]) -> list[LeakLine]:
 
 def leak_of(rows: Sequence[Row], attack: str) -> Leak | None:
     """The score of one attack over these rows; None where no row has anything to find."""
-    pairs = [(row[f"{attack} error"], row[f"{attack} chance"]) for row in rows]
-    found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
-    return score_leak([e for e, _ in found], [c for _, c in found]) if found else None
+    return _scored([(row[f"{attack} error"], row[f"{attack} chance"]) for row in rows])
+
+
+def _scored(pairs: Iterable[tuple[Any, Any]]) -> Leak | None:
+    known = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
+    return score_leak([e for e, _ in known], [c for _, c in known]) if known else None
 
 
 def recommend(found: Sequence[LeakLine]) -> list[LeakLine]:
     """Settings that tell nothing of the knowledge and cost little, the most accurate first."""
-    fit = [
-        line
-        for line in found
-        if line.quiet and line.loss is not None and line.loss.mean <= BEARABLE
-    ]
+    fit = [one for one in found if one.quiet and one.loss and one.loss.mean <= BEARABLE]
     return sorted(fit, key=lambda line: -line.ta.mean)
 
 
 def _beyond(setting: LeakSetting, mine: Sequence[Row], rows: Sequence[Row]) -> Leak | None:
     control = CONTROL.get(setting.view)
-    other = {(r["seed"], r["site"]): r["union error"] for r in rows if r["setting"] == control}
+    other = {place: row["union error"] for place, row in _by_place(rows, control).items()}
     pairs = [(row["union error"], other.get((row["seed"], row["site"]))) for row in mine]
-    found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
-    if not found or setting.name == control or not any(c for _, c in found):
-        return None  # no control, or one that is always right
-    return score_leak([e for e, _ in found], [c for _, c in found])
+    told = any(c for e, c in pairs if e is not None)
+    # without a control, or with one that is always right, there is nothing to hold it against
+    return _scored(pairs) if told and setting.name != control else None
 
 
 def _by_place(rows: Sequence[Row], setting: Any) -> dict[Any, Row]:
@@ -98,11 +96,11 @@ def _unhidden(setting: LeakSetting) -> str:
 def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> MeanInterval | None:
     if not all((row["seed"], row["site"]) in plain for row in mine):
         return None
-    return interval(
-        _by_seed(
-            mine, lambda row: _number(plain[row["seed"], row["site"]], "ta") - _number(row, "ta")
-        )
-    )
+
+    def lost(row: Row) -> float:
+        return _ta(plain[row["seed"], row["site"]]) - _ta(row)
+
+    return interval(_by_seed(mine, lost))
 
 
 def _by_seed(rows: Sequence[Row], value: Callable[[Row], float]) -> list[float]:
@@ -112,5 +110,5 @@ def _by_seed(rows: Sequence[Row], value: Callable[[Row], float]) -> list[float]:
     return [sum(part) / len(part) for part in parts]
 
 
-def _number(row: Row, name: str) -> float:
-    return float(row[name] or 0.0)
+def _ta(row: Row) -> float:
+    return float(row["ta"] or 0.0)

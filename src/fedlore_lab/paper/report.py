@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from fedlore.core.history import Row, read_rows
-from fedlore.look.tables import Cell, TextTable
+from fedlore.look.tables import TextTable
 from fedlore.report import percent_text, published, tables, write_report
 
 from .protocol import Setup, read_protocol
@@ -34,10 +34,10 @@ def ranges(rows: Sequence[Row]) -> TextTable:
             share, wide = (_mean(mine, name) for name in ("coverage", "width"))
             least = min(float(row["coverage"] or 0.0) for row in mine)
             cells = (kind, f"{100 * share:.2f}", f"{100 * least:.2f}", f"{wide:.2f}")
-            body.append(tuple(Cell(text) for text in cells))
+            body.append(cells)
     head = ("range", "label inside, %", "least of a client, %", "classes allowed")
     note = "Counted on test rows, over clients and seeds. An oracle range is made from the label."
-    return TextTable("What the ranges promise and hold", head, tuple(body), (note,))
+    return TextTable.of("What the ranges promise and hold", head, body, (note,))
 
 
 def few_rows_table(rows: Sequence[Row]) -> TextTable:
@@ -45,11 +45,9 @@ def few_rows_table(rows: Sequence[Row]) -> TextTable:
     body = []
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):
         found = over_rows([row for row in rows if row["approach"] == approach])
-        body.append((Cell(approach), Cell(percent_text(found))))
+        body.append((approach, percent_text(found)))
     note = "± is half of the 95 % interval that the number of rows allows; seeds do not narrow it."
-    return TextTable(
-        "Real cokes: mean TA over sources, %", ("approach", "TA"), tuple(body), (note,)
-    )
+    return TextTable.of("Real cokes: mean TA over sources, %", ("approach", "TA"), body, (note,))
 
 
 def private_case() -> TextTable:
@@ -58,14 +56,14 @@ def private_case() -> TextTable:
     for approach, ta in published.TA["case"].items():
         pov = published.POV["case"].get(approach, (0.0,) * len(ta))
         cells = (approach, *(f"{value:g}" for value in ta), _plain(ta), _plain(pov))
-        body.append(tuple(Cell(text) for text in cells))
+        body.append(cells)
     plants = tuple(f"its plant {i}" for i in range(1, 5))
     note = (
         "Fan et al. 2022, table 1, on data that are private: other plants, other coals, other "
         "experts. It can stand beside the tables above, it cannot be compared with them."
     )
     head = ("approach", *plants, "mean TA", "mean POV")
-    return TextTable("The paper's own coking case, TA in %", head, tuple(body), (note,))
+    return TextTable.of("The paper's own coking case, TA in %", head, body, (note,))
 
 
 def _plain(values: Sequence[float]) -> str:

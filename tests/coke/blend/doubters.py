@@ -7,20 +7,17 @@ from fedlore.answers import Bins
 from fedlore.core.nets import mlp
 from fedlore.core.one_shot import Basis, OneShot, OneShotModel, solve, sum_rows
 from fedlore.core.rng import stream
-from fedlore.core.scaler import Scaler
-from fedlore.kernel.schema import Feature, Schema
+from fedlore.kernel.schema import Schema
 from fedlore.models.ensemble import Ensemble, NumberEnsemble, OneShotMember
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import NumberMember, OrderMember
 from fedlore.models.own.trees import BoostedTrees
 from fedlore.models.regressor import PersonalRegressor
 
-FEATURES = (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0))
-STEPS = Schema(FEATURES, tuple(f"Q{10 + i}" for i in range(8)), "grade")  # ordered by its names
-CSR = Schema(FEATURES, ("low", "high"), "csr")
-SCALE = Scaler(
-    torch.tensor([12.0, 1.1], dtype=torch.float64), torch.tensor([3.0, 0.2], dtype=torch.float64)
-)
+from .world import GRADES, SCALE
+
+STEPS = Schema(GRADES.features, tuple(f"Q{10 + i}" for i in range(8)), "grade")  # in order
+CSR = Schema(GRADES.features, ("low", "high"), "csr")
 
 
 def rows(seed: int, count: int = 60) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,8 +1,7 @@
-import numpy as np
 import pytest
 
 from fedlore.errors import FedloreError
-from fedlore_coke.blend import Coals, read_coals
+from fedlore_coke.blend import read_coals
 from fedlore_coke.blend.graders import class_target, number_target
 
 GOOD = "coal,class,price,stock,min,max,Ad [%],Ro\na,JM,100,50,,60,9,1.2\nb,FM,80,70,5,,10,1.0\n"
@@ -72,13 +71,6 @@ def test_empty_and_absent_files(tmp_path):
         read(tmp_path, "coal,price\n")
     with pytest.raises(FedloreError, match="cannot read"):
         read_coals(tmp_path / "none.csv")
-
-
-def test_a_coal_can_be_left_out():
-    coals = Coals(("a", "b"), np.ones(2), {}, least=np.array([0.2, 0.0]))
-    assert [bound.tolist() for bound in coals.without("a").bounds] == [[0.0, 0.0], [0.0, 1.0]]
-    with pytest.raises(FedloreError, match="unknown coal"):
-        coals.without("c")
 
 
 CLASSES = ("D", "C", "B", "A")

@@ -104,10 +104,8 @@ def test_the_worth_of_a_test_is_what_taking_it_in_would_bring():
     test = propose_test(order, found)
     assert test is not None and test.then < test.now == pytest.approx(found.blend.cost)
     assert test.cost <= test.now * (1 + 1e-9)
-    names = list(order.coals.names)
-    tested = np.array([[test.shares.get(name, 0.0) for name in names]])
-    mine = np.array([found.blend.shares.get(name, 0.0) for name in names])
-    blends = _blends(order, mine, 0)
+    tested = order.coals.shares(test.shares)[None]
+    blends = _blends(order, order.coals.shares(found.blend.shares), 0)
     assert len(test.outcomes) > 1
     for outcome in test.outcomes:
         place = STEPS.classes.index(outcome.answer)

@@ -15,7 +15,7 @@ from fedlore.knowledge.intervals import Between
 from fedlore.models.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
 from fedlore_coke.blend.limits import fit_lots, lattice, lattice_size, tidy
-from fedlore_coke.blend.search import LIGHT, SearchResult, explore, search_blends, sweep
+from fedlore_coke.blend.search import LIGHT, Field, SearchResult, explore, search_blends, sweep
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
 
@@ -29,7 +29,11 @@ def grid(parts=100):
 
 
 def shares_of(found, coals):
-    return np.array([found.blend.shares.get(name, 0.0) for name in coals.names])
+    return coals.shares(found.blend.shares)
+
+
+def field_of(order):
+    return Field(order.judge, order.goal, order.limits, order.coals.price)
 
 
 def brute(order, points):
@@ -134,7 +138,7 @@ def test_a_sweep_mends_what_a_search_missed():
     order = order_for(ladder(), GRADES, three(), "grade>=good", confidence=0.5, lots=5.0)
     poor = np.array([0.0, 0.0, 1.0])
     missed = SearchResult(poor, order.judge(poor[None]), True, False)
-    mended = sweep(order.judge, order.goal, order.limits, order.coals.price, missed)
+    mended = sweep(field_of(order), missed)
     assert mended.proved
     assert float(mended.shares @ order.coals.price) == pytest.approx(brute(order, grid(20)))
 
@@ -190,7 +194,7 @@ def test_what_a_plan_is_compared_with():
     for point in (*found.confidences, *found.targets):
         one = replace(order, target=order.grader.target(point.target.replace(" ", "")),
                       confidence=point.confidence)  # fmt: skip
-        assert not check(one, np.array([point.shares.get(n, 0.0) for n in order.coals.names]))
+        assert not check(one, order.coals.shares(point.shares))
 
 
 @pytest.mark.slow
@@ -260,11 +264,8 @@ def test_any_weights_become_blends_within_the_limits():
 def test_a_light_search_starts_from_what_it_is_given():
     order = order_for(ladder(), GRADES, offer(2, 6), "grade>=good", confidence=0.5)
     pool = explore(order.judge, order.limits, order.coals.price, seed=0, random=50)
-    ask = (order.judge, order.goal, order.limits, order.coals.price, pool)
-    full, light = (
-        search_blends(*ask, seed=0),
-        search_blends(*ask, seed=0, effort=LIGHT, extra=np.eye(6)),
-    )
+    full = search_blends(field_of(order), pool, seed=0)
+    light = search_blends(field_of(order), pool, seed=0, effort=LIGHT, extra=np.eye(6))
     costs = [float(found.shares @ order.coals.price) for found in (full, light)]
     assert costs[1] <= 1.01 * costs[0]
 
@@ -291,7 +292,7 @@ def test_a_sweep_that_is_too_long_proves_nothing(monkeypatch):
     poor = np.array([0.0, 0.0, 1.0])
     missed = SearchResult(poor, order.judge(poor[None]), True, False)
     monkeypatch.setattr(search, "SWEEP", 10)
-    found = sweep(order.judge, order.goal, order.limits, order.coals.price, missed)
+    found = sweep(field_of(order), missed)
     assert not found.proved and found is missed
 
 

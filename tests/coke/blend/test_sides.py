@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from fedlore import FedloreError
-from fedlore.kernel.schema import Feature, Schema
 from fedlore_coke.blend import check, feature_limit, model_limit, order_for, plan
 from fedlore_coke.blend.limits import lattice
 from fedlore_coke.blend.sides import parse_limit
 
 from .world import GRADES, ladder, offer, three, wild
 
-HARD = Schema(
-    (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0)), GRADES.classes, "hardness"
-)
+HARD = replace(GRADES, label="hardness")
 
 
 def ordered(coals, *also, target="grade>=good", confidence=0.6, **more):
@@ -51,16 +48,14 @@ def test_two_models_at_once_are_as_cheap_as_the_grid_and_both_are_promised(seed)
     order = ordered(coals, ("hardness>=good", 0.3), confidence=0.5)
     best, found = best_on_grid(order), plan(order, compare=False).blend
     if best is None:
-        assert found is None or order.judge(_shares(order, found)[None]).good(order.goal)[0]
+        assert (
+            found is None or order.judge(order.coals.shares(found.shares)[None]).good(order.goal)[0]
+        )
         return
     assert found is not None and found.cost <= best + 1e-6
-    assert not check(order, _shares(order, found))
+    assert not check(order, order.coals.shares(found.shares))
     other = order.also[0]
-    assert other.margins(_shares(order, found)[None])[0][0] >= 0
-
-
-def _shares(order, blend):
-    return np.array([blend.shares.get(name, 0.0) for name in order.coals.names])
+    assert other.margins(order.coals.shares(found.shares)[None])[0][0] >= 0
 
 
 def test_the_checker_names_the_limit_that_is_broken():

@@ -15,6 +15,9 @@ GRADES = Schema(
     ("poor", "fair", "good", "best"),
     "grade",
 )
+SCALE = Scaler(
+    torch.tensor([12.0, 1.1], dtype=torch.float64), torch.tensor([3.0, 0.2], dtype=torch.float64)
+)
 
 
 class Ladder(nn.Module):
@@ -43,11 +46,7 @@ def wild(seed: int, knowledge: Knowledge | None = None) -> Personal:
     with torch.no_grad():
         for values in net.parameters():
             values.mul_(2.5)
-    scale = Scaler(
-        torch.tensor([12.0, 1.1], dtype=torch.float64),
-        torch.tensor([3.0, 0.2], dtype=torch.float64),
-    )
-    return Personal(net, knowledge, scaler=scale)
+    return Personal(net, knowledge, scaler=SCALE)
 
 
 def offer(seed: int, count: int = 3, **more) -> Coals:

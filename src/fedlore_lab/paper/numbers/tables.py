@@ -41,7 +41,7 @@ def _own_k(name: str, k: int) -> int:
 
 def rmse_table(rows: Sequence[Row], kind: str, unit: str) -> TextTable:
     """RMSE by approach and number of bins, the smallest of each column marked."""
-    columns, body = bins_of(rows), []
+    columns, body = bins_of(rows), list[tuple[str | Cell, ...]]()
     values = {
         (name, k): per_seed(rows, name, "rmse", k=_own_k(name, k), kind=kind)
         for name in _ORDER
@@ -55,10 +55,10 @@ def rmse_table(rows: Sequence[Row], kind: str, unit: str) -> TextTable:
             Cell("-") if c is None else Cell(_show(c), c.mean == best[k])
             for k, c in zip(columns, cells, strict=True)
         ]
-        body.append((Cell(name), *shown))
+        body.append((name, *shown))
     seeds = len({row["seed"] for row in rows})
     title = f"RMSE in {unit}, {kind} ranges, {seeds} seeds ± 95 %"
-    return TextTable(title, ("approach", *(f"k = {k}" for k in columns)), tuple(body))
+    return TextTable.of(title, ("approach", *(f"k = {k}" for k in columns)), body)
 
 
 def detail_table(rows: Sequence[Row], kind: str, k: int) -> TextTable:
@@ -79,8 +79,8 @@ def detail_table(rows: Sequence[Row], kind: str, k: int) -> TextTable:
             share = metric in ("pov", "coverage")
             cells.append(f"{100 * mean:.1f}" if share and mean else "0" if share else _short(mean))
         if cells[0] != "-":
-            body.append(tuple(map(Cell, (name, *cells))))
-    return TextTable(f"All scores, {kind} ranges, k = {k}", head, tuple(body))
+            body.append((name, *cells))
+    return TextTable.of(f"All scores, {kind} ranges, k = {k}", head, body)
 
 
 def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanInterval]:

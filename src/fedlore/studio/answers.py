@@ -1,0 +1,315 @@
+"""What the draft answers to rows: classes or numbers, in the forms that the pages show.
+
+The draft is asked through the functions that training and `predict` use. Where it contradicts
+itself a row is marked, and the others are answered all the same.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..answers import Sets
+from ..errors import KnowledgeError
+from ..kernel.cells import format_outcome
+from ..kernel.schema import Schema
+from ..knowledge import Knowledge
+from ..knowledge.findings.checkup import Checkup
+from ..knowledge.findings.examples import SILENT_WORD
+from ..knowledge.sources.catalog import leaves
+from ..knowledge.tables.table import Table
+
+_Parts = Iterable[tuple[Tensor, tuple[Tensor | None, Any]]]  # rows, the prediction, the range
+
+
+@dataclass(frozen=True, eq=False)
+class HeardClasses:
+    """What the knowledge says of n rows, where that are classes."""
+
+    score: ClassVar[str] = "accuracy"
+    schema: Schema
+    refused: Tensor  # (n,) bool: the rules contradict each other there
+    prior: Tensor  # (n, k), zero where the expert is silent
+    allowed: Tensor  # (n, k) bool
+
+    @staticmethod
+    def of(known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor) -> "HeardClasses":
+        n, k = len(refused), len(schema.classes)
+        prior, allowed = torch.zeros(n, k), torch.ones(n, k, dtype=torch.bool)
+        for rows, (said, may) in parts:
+            prior[rows] = 0.0 if said is None else said.float()
+            allowed[rows] = True if may is None else may
+        allowed[refused] = False
+        return HeardClasses(schema, refused, prior, allowed)
+
+    @cached_property
+    def expert(self) -> Tensor:
+        """A class, or -1 where he is silent, (n,)."""
+        return torch.where(self.prior.sum(1) > 0, self.prior.argmax(1), -1)
+
+    @property
+    def silent(self) -> Tensor:
+        """Rows on which he says nothing, (n,) bool."""
+        return self.expert < 0
+
+    @property
+    def width(self) -> float:
+        """How wide the range is on average."""
+        return float(self.allowed.sum(1).float().mean())
+
+    def outside(self, y: Tensor) -> Tensor:
+        """Labels that are not possible, (n,) bool."""
+        return ~self.allowed.gather(1, y.unsqueeze(1)).squeeze(1) & ~self.refused
+
+    def measure(self, y: Tensor) -> dict[str, Any]:
+        """How good the expert is on labels."""
+        right = int((~self.silent & (self.expert == y)).sum())
+        return {"right": right, "classes": len(self.schema.classes)}
+
+    def row(self) -> dict[str, Any]:
+        """All about the first row, as plain values."""
+        classes, prior = self.schema.classes, self.prior[0]
+        soft = bool(((prior > 0) & (prior < 1)).any())
+        may = zip(classes, self.allowed[0].tolist(), strict=True)
+        return {
+            "expert": None if self.silent[0] else classes[int(self.expert[0])],
+            "chances": dict(zip(classes, prior.tolist(), strict=True)) if soft else None,
+            "allowed": [name for name, yes in may if yes],
+        }
+
+    def rows(self) -> dict[str, Any]:
+        """All rows as plain values, side by side."""
+        bits = ["".join("01"[may] for may in row) for row in self.allowed.tolist()]
+        return {"refused": self.refused.tolist(), "expert": self.expert.tolist(), "allowed": bits}
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The answer to each row in few words: what the expert says, and what is possible."""
+        found = []
+        rows = zip(self.expert.tolist(), self.allowed.tolist(), self.refused.tolist(), strict=True)
+        for place, may, refused in rows:
+            said, possible = self._say(place, may)
+            limited = f"{said} (possible: {possible})" if possible != "all" else said
+            found.append("contradiction" if refused else limited)
+        return found
+
+    def _say(self, place: int, may: list[bool]) -> tuple[str, str]:
+        classes = self.schema.classes
+        said = SILENT_WORD if place < 0 else classes[place]
+        return said, format_outcome([i for i, yes in enumerate(may) if yes], classes, "range")
+
+    def changes(self, other: Any) -> list[tuple[str, str]]:
+        """What kind of change each row's answer is to another one; a pair of equals is none."""
+        return list(zip(self.words, other.words, strict=True))
+
+    def cells(self, row: int) -> list[str]:
+        """The answer to a row as the last cells of an example."""
+        return [*self._say(int(self.expert[row]), self.allowed[row].tolist()), ""]
+
+    def name(self, value: float) -> str:
+        """One answer, as people call it."""
+        return self.schema.classes[int(value)]
+
+    @staticmethod
+    def judge(said: Tensor, y: Tensor) -> float:
+        """The score of predictions, (n,) each."""
+        return float((said == y).double().mean())
+
+    @staticmethod
+    def apart(one: Tensor, two: Tensor) -> Tensor:
+        """Which predictions differ, (n,) bool."""
+        return one.ne(two)
+
+
+@dataclass(frozen=True, eq=False)
+class HeardNumbers:
+    """The same, where that are numbers."""
+
+    score: ClassVar[str] = "rmse"
+    schema: Schema
+    refused: Tensor  # (n,) bool
+    ends: Tensor  # (n, 3): the expert's number, or NaN; the least and the largest that is possible
+
+    @staticmethod
+    def of(known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor) -> "HeardNumbers":
+        assert known.bins is not None
+        ends = torch.full((len(refused), 3), torch.nan, dtype=torch.float64)
+        for rows, (said, sets) in parts:
+            may = sets if sets is not None else Sets.whole(len(rows), *known.bins.bounds)
+            low = may.lower.nan_to_num(torch.inf).amin(1)
+            high = may.upper.nan_to_num(-torch.inf).amax(1)
+            heard = torch.full_like(low, torch.nan) if said is None else said
+            ends[rows] = torch.stack([heard.double(), low, high], 1)
+        return HeardNumbers(schema, refused, ends)
+
+    @property
+    def expert(self) -> Tensor:
+        return self.ends[:, 0]
+
+    @property
+    def silent(self) -> Tensor:
+        return self.expert.isnan()
+
+    @property
+    def width(self) -> float:
+        _, low, high = self.ends[~self.refused].T
+        return float((high - low).mean())
+
+    def outside(self, y: Tensor) -> Tensor:
+        inside: Tensor = (y >= self.ends[:, 1]) & (y <= self.ends[:, 2])
+        return ~inside & ~self.refused
+
+    def measure(self, y: Tensor) -> dict[str, Any]:
+        off = (self.expert - y)[~self.silent & ~self.refused]
+        return {
+            "number": True,
+            "unit": self.schema.unit,
+            "rmse": float(off.square().mean().sqrt()) if len(off) else None,
+            "mae": float(off.abs().mean()) if len(off) else None,
+        }
+
+    def row(self) -> dict[str, Any]:
+        said, low, high = self.ends[0].tolist()
+        return {"expert": None if said != said else said, "allowed": None, "low": low, "high": high}
+
+    def rows(self) -> dict[str, Any]:
+        ends = zip(("expert", "low", "high"), self.ends.T.tolist(), strict=True)
+        told = {key: [v if math.isfinite(v) else None for v in values] for key, values in ends}
+        return {"refused": self.refused.tolist(), **told}
+
+    @cached_property
+    def words(self) -> list[str]:
+        return [
+            "contradiction"
+            if refused
+            else f"{SILENT_WORD if said != said else f'{said:.4g}'} "
+            f"(possible: {low:.4g}..{high:.4g})"
+            for (said, low, high), refused in zip(
+                self.ends.tolist(), self.refused.tolist(), strict=True
+            )
+        ]
+
+    def changes(self, other: Any) -> list[tuple[str, str]]:
+        """They differ from place to place: what rose and what fell."""
+        near = 1e-6 * (1 + self.ends.nan_to_num().abs())
+        rose, fell = other.ends > self.ends + near, other.ends < self.ends - near
+        lost = self.ends.isnan() != other.ends.isnan()
+        kinds = torch.where(lost, 3, torch.where(rose, 1, torch.where(fell, 2, 0))).tolist()
+        clash = (self.refused != other.refused).tolist()
+        signs = ("".join("=+-?"[kind] for kind in row) for row in kinds)
+        return [("===", kind + "!" * odd) for kind, odd in zip(signs, clash, strict=True)]
+
+    def cells(self, row: int) -> list[str]:
+        said = float(self.expert[row])
+        return [SILENT_WORD if said != said else f"{said:.6g}", "", ""]
+
+    def name(self, value: float) -> float:
+        return float(f"{value:.6g}")
+
+    @staticmethod
+    def judge(said: Tensor, y: Tensor) -> float:
+        return float((said.double() - y.double()).square().mean().sqrt())
+
+    @staticmethod
+    def apart(one: Tensor, two: Tensor) -> Tensor:
+        return (one - two).abs() > 1e-6 * (1 + one.abs())
+
+
+Heard = HeardClasses | HeardNumbers
+
+
+def usable(checkup: Checkup) -> tuple[Knowledge, Schema]:
+    """The knowledge of a checkup, or a sentence why there is none."""
+    known = checkup.knowledge
+    if known is None or known.schema is None:
+        first = first_error(checkup)
+        why = f" ({first})" if first else ""
+        raise KnowledgeError(f"the rules cannot be used yet: mend the errors first{why}")
+    return known, known.schema
+
+
+def first_error(checkup: Checkup) -> str:
+    """Why the knowledge cannot be used at all; empty where nothing says so."""
+    found = (f"{f.place}: {f.message}" for f in checkup.findings if f.severity == "error")
+    return next(found, "")
+
+
+@torch.no_grad()
+def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
+    """What the knowledge says of rows; where it contradicts itself the others are still told."""
+    known, schema = usable(checkup)
+    refused = torch.zeros(len(x), dtype=torch.bool)
+    for table in tables_in(checkup):
+        refused |= _clashes(table, x)
+    parts = _ask_parts(known, x, (~refused).nonzero().flatten(), refused)
+    kind = HeardClasses if known.line is None else HeardNumbers
+    return kind.of(known, schema, parts, refused)
+
+
+def _ask_parts(known: Knowledge, x: Tensor, rows: Tensor, refused: Tensor) -> Iterator[Any]:
+    """The answers by parts that can be answered; rows that cannot are marked, found by halving."""
+    waiting = [rows]
+    while waiting:
+        part = waiting.pop()
+        if not len(part):
+            continue
+        try:
+            yield part, ask_once(known, x[part])
+        except KnowledgeError:
+            if len(part) == 1:
+                refused[part] = True
+            else:
+                middle = len(part) // 2
+                waiting += [part[middle:], part[:middle]]
+
+
+def ask_once(known: Knowledge, x: Tensor) -> tuple[Tensor | None, Any]:
+    """Prediction and range of rows, all of them or none: what is contradicted is raised."""
+    axis = known.answers
+    return axis.read(known.annotate(axis.rows(x), axis, training=False))
+
+
+def _clashes(table: Table, x: Tensor) -> Tensor:
+    """Rows on which a table refuses to answer, as far as whole rows show it, (n,) bool."""
+    if table.policy not in ("intersect", "unique"):
+        return torch.zeros(len(x), dtype=torch.bool)
+    hits = table.hits(x).float()
+    outcomes = torch.zeros(len(table.rules), len(table.schema.classes))
+    for index, rule in enumerate(table.rules):
+        outcomes[index, list(rule.outcome)] = 1.0
+    if table.policy == "intersect":
+        return (hits @ (1.0 - outcomes) > 0).all(1)
+    return (hits @ outcomes > 0).sum(1) > 1
+
+
+def rule_tables(*models: Any) -> Iterator[tuple[Any, Table]]:
+    """The sources that are decision tables, each with its rules."""
+    for model in leaves(*models):
+        table = getattr(model, "table", model)
+        if isinstance(table, Table):
+            yield model, table
+
+
+def tables_in(checkup: Checkup) -> list[Table]:
+    """The decision tables whose rules always hold and speak of classes."""
+    known = checkup.knowledge
+    if known is None or known.line is not None:
+        return []
+    return [t for model, t in rule_tables(known.prediction, known.range) if model is t]
+
+
+def name_values(schema: Schema, row: Iterable[float]) -> dict[str, float | str | None]:
+    """A row by the names of its features and levels; None where a value is missing."""
+    return {f.name: _named(v, f.levels) for f, v in zip(schema.features, row, strict=True)}
+
+
+def _named(value: float, levels: tuple[str, ...]) -> float | str | None:
+    if value != value:
+        return None
+    if levels:
+        return levels[int(value)] if value < len(levels) else "?"
+    return float(f"{value:.7g}")  # what float32 holds of a number that was typed
