@@ -52,7 +52,7 @@ from ...knowledge.models import Knowledge
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
-from ...knowledge.tables.numbers import IntervalTable, NumberTable
+from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool, Recalibrated
@@ -391,7 +391,8 @@ def _make(catalog: dict[type, Callable[[Rows, Any], Any]], model: Any) -> Callab
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
     table = table_of(model.table)
-    return table_point(rows.view, table, [model.values[min(rule.outcome)] for rule in table.rules])
+    values = [model.sets[min(rule.outcome)][0][0] for rule in table.rules]
+    return table_point(rows.view, table, values)
 
 
 def _first_point(rows: Rows, model: FirstOf) -> Answer:
@@ -415,7 +416,7 @@ def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
     return band_set(rows.build, add_point(rows, model.point), model.radius, model.radius)
 
 
-def _interval_table(rows: Rows, model: IntervalTable) -> SetNodes:
+def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:
     table = table_of(model.table)
     return table_set(rows.view, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
@@ -439,7 +440,7 @@ _SETS: dict[type, Callable[[Rows, Any], SetNodes]] = {
     Between: _between,
     Band: _band,
     ConformalInterval: _conformal_band,
-    IntervalTable: _interval_table,
+    NumberTable: _interval_table,
     AllOf: _meet_sets,
     AnyOf: _join_sets,
     Mask: lambda rows, model: add_set(rows.of_columns(model.columns), model.model),

@@ -39,7 +39,7 @@ from ..bridge import known_of, source_of, tree_of
 from ..formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from ..intervals import Between
 from ..missing import allow, hear
-from ..tables.numbers import IntervalTable, NumberTable
+from ..tables.numbers import NumberTable
 from ..tables.table import Table
 from .tables import lint_tables
 
@@ -51,8 +51,6 @@ MOST_CROSSED = 500  # rules of one table that are held against formulas
 _MOST_BOXES = 64  # of one rule
 _OUTSIDE = "outside-range"
 _SEVERITY: dict[str, Severity] = {"error": "error", "abstain": "warning", "project": "info"}
-_Pairs = tuple[tuple[float, float], ...]
-_NumberRules = NumberTable | IntervalTable
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ class Sources:
     def line(self) -> list[tuple[float, float]]:
         """Of a number: points and what lies between them, from bound to bound."""
         assert self.bins is not None
-        tables = [one for one in (*self.predict, *self.ranges) if isinstance(one, _NumberRules)]
-        pairs = [pair for one in tables for outcome in rule_outcomes(one) for pair in outcome]
+        tables = [one for one in (*self.predict, *self.ranges) if isinstance(one, NumberTable)]
+        pairs = [pair for one in tables for outcome in one.sets for pair in outcome]
         inner = {end for pair in pairs for end in pair if self.bins.lower < end < self.bins.upper}
         edges = [self.bins.lower, *sorted(inner), self.bins.upper]
         between = [piece for a, b in itertools.pairwise(edges) for piece in ((a, b), (b, b))]
@@ -92,12 +90,12 @@ class Sources:
     def tables(self, models: Sequence[Any]) -> list[Table]:
         """The tables among some models; those of a number name pieces of the line."""
         return [
-            self._cut(one) if isinstance(one, _NumberRules) else one
+            self._cut(one) if isinstance(one, NumberTable) else one
             for one in models
-            if isinstance(one, Table | _NumberRules)
+            if isinstance(one, Table | NumberTable)
         ]
 
-    def _cut(self, model: _NumberRules) -> Table:
+    def _cut(self, model: NumberTable) -> Table:
         """Rules about pieces of the line; the last class stands for all beyond the bounds."""
         names = [f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in self.line]
         apart = names if len(set(names)) == len(names) else [str(i) for i in range(len(names))]
@@ -106,7 +104,7 @@ class Sources:
                 i for i, (a, b) in enumerate(self.line) if any(p <= a and b <= q for p, q in pairs)
             )
             or (len(self.line),)
-            for pairs in rule_outcomes(model)
+            for pairs in model.sets
         ]
         rules = tuple(replace(rule, outcome=held[rule.outcome[0]]) for rule in model.table.rules)
         schema = replace(self.schema, classes=(*apart, "beyond the bounds"))
@@ -222,13 +220,12 @@ def _tables(sources: Sources) -> list[Finding]:
 def _beyond_bounds(sources: Sources) -> Iterator[Finding]:
     """Rules that say nothing within the bounds of a number."""
     for model in (*sources.predict, *sources.ranges):
-        if not isinstance(model, _NumberRules):
+        if not isinstance(model, NumberTable):
             continue
         assert sources.bins is not None
         low, high = sources.bins.lower, sources.bins.upper
-        outcomes = rule_outcomes(model)
         for index, rule in enumerate(model.table.rules):
-            if not any(p <= high and low <= q for p, q in outcomes[rule.outcome[0]]):
+            if not any(p <= high and low <= q for p, q in model.sets[rule.outcome[0]]):
                 text = model.table.schema.classes[rule.outcome[0]]
                 args = {"rule": model.table.label(index), "text": text, "lower": low, "upper": high}
                 yield Finding("error", "beyond-bounds", rule.place, args)
@@ -247,7 +244,7 @@ def cross_rules(sources: Sources) -> Iterator[Finding]:
         elif _rules_in(limits) is not None and _is_formula(expert):
             yield from _cross(limits, expert, finding, partial(_leaves_range, expert, limits))
     for one, other in itertools.product(sources.ranges, sources.ranges):
-        if isinstance(one, IntervalTable) and isinstance(other, Between):
+        if isinstance(one, NumberTable) and isinstance(other, Between):
             finding = Finding(sources.empty_severity, "empty-range")
             yield from _cross(one, other, finding, partial(_leaves_nothing, one, other))
 
@@ -295,7 +292,7 @@ def _rule_claims(model: Any, rule: Rule, other: Any, box: Scope) -> Iterator[Ver
         sides = (tree_of(other.lower), tree_of(other.upper))
         yield stays_between(("number", float(number)), sides, box, edges, BOXES_PER_RULE)
         return
-    pairs = rule_outcomes(model)[rule.outcome[0]]
+    pairs = model.sets[rule.outcome[0]]
     least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
     lower, upper = (other, other) if isinstance(other, Formula) else (other.lower, other.upper)
     if isinstance(lower, Formula) and math.isfinite(most):
@@ -424,13 +421,6 @@ def name_row(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
     }
 
 
-def rule_outcomes(model: _NumberRules) -> list[_Pairs]:
-    """What each outcome of a table of numbers names, as closed intervals."""
-    if isinstance(model, NumberTable):
-        return [((value, value),) for value in model.values]
-    return list(model.sets)
-
-
 def _formula_in(model: object) -> Formula | None:
     """The formula that a prediction is made by."""
     inner = model.formula if isinstance(model, GradedFormula) else model
@@ -439,8 +429,7 @@ def _formula_in(model: object) -> Formula | None:
 
 def _rules_in(model: object) -> Table | None:
     """The table that a model is made of."""
-    inner = model.table if isinstance(model, _NumberRules) else model
-    return inner if isinstance(inner, Table) else None
+    return model.table if isinstance(model, Table | NumberTable) else None
 
 
 def _is_formula(model: object) -> bool:

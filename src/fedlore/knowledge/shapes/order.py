@@ -30,7 +30,7 @@ from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between
 from ..missing import list_columns
-from ..tables.numbers import IntervalTable, NumberTable
+from ..tables.numbers import NumberTable
 from ..tables.table import Table
 from .shape import FeatureShape, OrderFound, Orders, Pair, SiteShapes
 
@@ -198,10 +198,8 @@ def _tables(*models: Any) -> list[Table] | None:
     """The tables that models are put together from; None where there is anything else."""
     found: list[Table] = []
     for model in models:
-        if isinstance(model, NumberTable | IntervalTable):
+        if isinstance(model, Table | NumberTable):
             found.append(model.table)
-        elif isinstance(model, Table):
-            found.append(model)
         else:
             inner = _tables(*parts) if (parts := _parts(model)) else None
             if inner is None:

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Required, TypedDict, Unpack
 
 from ...core.textfiles import marked_encoding
 from ...core.workbooks import openpyxl_package, parse_page
@@ -19,34 +20,28 @@ _LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000
 
 
+class TableReading(TypedDict, total=False):
+    """How a sheet is read as rules."""
+
+    kind: Required[TableKind]
+    policy: TablePolicy | None  # by default as the kind and the columns have it
+    outcome: str | None  # the title of the outcome's column, where it is not `then`
+
+
 def read_rules(
-    path: str | Path,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-    sheet: str | None = None,
+    path: str | Path, schema: Schema, *, sheet: str | None = None, **reading: Unpack[TableReading]
 ) -> Table:
     """Read a decision table from CSV or XLSX; the first fault found is raised with its place.
 
     The default policy is `intersect` for ranges; for predictions `priority` where the table has
     such a column, else `first`.
     """
-    page = read_sheet(path, sheet=sheet)
-    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+    return parse_table(read_sheet(path, sheet=sheet), schema, **reading)
 
 
-def parse_table(
-    page: Sheet,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-) -> Table:
+def parse_table(page: Sheet, schema: Schema, **reading: Unpack[TableReading]) -> Table:
     """A sheet as a table; the first fault found is raised with its place."""
-    table = parse_rules(page, schema, kind=kind, policy=policy, outcome=outcome)
+    table = parse_rules(page, schema, **reading)
     if isinstance(table, SoftTable):
         soft = [i for i, confidence in enumerate(table.confidences) if confidence < 1]
         raise KnowledgeError(
@@ -61,15 +56,11 @@ def parse_rules(
     page: Sheet,
     schema: Schema,
     *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
     confidence: float | None = None,
+    **reading: Unpack[TableReading],
 ) -> Table | SoftTable:
     """The same where rules may hold in most cases only; `confidence` is of those that say none."""
-    table, findings = examine_table(
-        page, schema, kind=kind, policy=policy, outcome=outcome, confidence=confidence
-    )
+    table, findings = examine_table(page, schema, confidence=confidence, **reading)
     if table is None:
         raise refusal(findings)
     return table
@@ -79,10 +70,8 @@ def table_of(
     rows: Iterable[Mapping[str, str | float]],
     schema: Schema,
     *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
     name: str = "table",
+    **reading: Unpack[TableReading],
 ) -> Table:
     """A decision table from rows of cells, such as {"ash": "> 12", "then": "II"}."""
     written = [
@@ -92,7 +81,7 @@ def table_of(
     header = list(dict.fromkeys(key for row in written for key in row))
     lines = [tuple(row.get(key, "") for key in header) for row in written]
     page = Sheet(name, "", tuple(enumerate([tuple(header), *lines])))  # the first rule is row 1
-    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+    return parse_table(page, schema, **reading)
 
 
 def table_cells(table: Table | SoftTable) -> list[list[str]]:
@@ -131,7 +120,7 @@ def write_table(table: Table, path: str | Path) -> None:
 
 def check_written(model: Table | SoftTable) -> None:
     """Refuse a table whose cells, read again, would not be the same table."""
-    rows, table = table_cells(model), model.table if isinstance(model, SoftTable) else model
+    rows, table = table_cells(model), model.table
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
         page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
@@ -146,24 +135,16 @@ def examine_table(
     page: Sheet,
     schema: Schema,
     *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
     confidence: float | None = None,
+    **reading: Unpack[TableReading],
 ) -> tuple[Table | SoftTable | None, list[Finding]]:
     """A sheet as a table, or None and all that is wrong with it."""
     found, findings = examine_rules(
-        page,
-        schema.features,
-        schema.classes,
-        kind=kind,
-        policy=policy,
-        outcome=outcome,
-        confidence=confidence,
+        page, schema.features, schema.classes, confidence=confidence, **reading
     )
     if found is None:
         return None, findings
-    table = Table(schema, found.rules, kind, found.policy, page.file)
+    table = Table(schema, found.rules, reading["kind"], found.policy, page.file)
     return SoftTable(table, found.confidences) if min(found.confidences) < 1.0 else table, []
 
 

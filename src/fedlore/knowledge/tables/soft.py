@@ -84,11 +84,8 @@ class SoftTable:
         hits = self.table.hits(x)
         if self.table.kind == "range":
             return hits
-        order = torch.tensor(self.table.order, device=hits.device)
         # one behind a rule that a missing value leaves open is not heard
-        ranked = (hits | self.table.undecided(x))[:, order]
-        first = ranked & (ranked.cumsum(1) == 1)
-        return hits & torch.zeros_like(hits).index_copy_(1, order, first)
+        return hits & self.table.first_of(hits | self.table.undecided(x))
 
     def log_odds(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What soft rules add to the log weight of each class, (n, k), and where one is heard."""
@@ -105,10 +102,7 @@ class SoftTable:
     @cached_property
     def _outcomes(self) -> Tensor:
         """Which rule names which class, (rules, k) float64."""
-        named = torch.zeros(len(self.table.rules), len(self.table.schema.classes)).double()
-        for index, rule in enumerate(self.table.rules):
-            named[index, list(rule.outcome)] = 1.0
-        return named
+        return self.table.named.double()
 
     @cached_property
     def _certain(self) -> Tensor:

@@ -116,6 +116,15 @@ class Table:
         x, program = self._ready(x, perhaps=True)
         return self._in_order(program.hits(x)) & ~self.hits(x)
 
+    def first_of(self, hits: Tensor) -> Tensor:
+        """Of the rules that hit, those that have a say: one, or all where they are combined."""
+        if self.policy not in ("first", "priority"):
+            return hits
+        order = torch.tensor(self.order, device=hits.device)
+        ranked = hits[:, order]
+        first = ranked & (ranked.cumsum(1) == 1)
+        return torch.zeros_like(hits).index_copy_(1, order, first)
+
     def _in_order(self, hits: Tensor) -> Tensor:
         if self.policy == "priority":
             hits = hits[:, torch.tensor(np.argsort(self.order), device=hits.device)]
@@ -125,6 +134,19 @@ class Table:
     def order(self) -> tuple[int, ...]:
         """The rules in the order in which they speak."""
         return speaking_order(self.rules, self.policy)
+
+    @cached_property
+    def named(self) -> Tensor:
+        """Which rule names which class, (rules, k) bool."""
+        found = torch.zeros(len(self.rules), len(self.schema.classes), dtype=torch.bool)
+        for index, rule in enumerate(self.rules):
+            found[index, list(rule.outcome)] = True
+        return found
+
+    @property
+    def table(self) -> Table:
+        """The rules, which all kinds of tables have under this name."""
+        return self
 
     @property
     def place(self) -> Place:
@@ -151,10 +173,8 @@ class Table:
         key = (x.dtype, x.device, perhaps)
         program = self._programs.get(key)
         if program is None:
-            outcomes = np.zeros((len(self.rules), len(self.schema.classes)), dtype=np.bool_)
-            for position, index in enumerate(self.order):
-                outcomes[position, list(self.rules[index].outcome)] = True
             conditions = [self.rules[index].conditions for index in self.order]
+            outcomes = self.named[list(self.order)].numpy()
             program = self._programs[key] = TableProgram.of(conditions, outcomes, *key)
         return x.detach(), program
 
