@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .missing import allow, find_lacking, hear, join_columns
+from .missing import allow, find_lacking, hear
 from .protocols import PredictionModel, RangeKind, RangeModel, kind_of
 
 if TYPE_CHECKING:
@@ -63,10 +63,6 @@ class AllOf:
         """How a knowledge file says that these are combined."""
         return {"empty": self.empty}
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
-
     def _refuse(self, word: str, place: int, none: Tensor) -> None:
         before = " and ".join(_name(self.ranges, i) for i in range(place))
         raise KnowledgeError(
@@ -108,10 +104,6 @@ class AnyOf:
         """How a knowledge file says that these are combined."""
         return {"combine": "any"}
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
-
 
 @dataclass(frozen=True)
 class FirstOf:
@@ -150,10 +142,6 @@ class FirstOf:
     def file_keys(self) -> dict[str, Any]:
         """How a knowledge file says that these are combined."""
         return {}
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some expert looks at."""
-        return join_columns(self.predictions, width)
 
 
 @dataclass(frozen=True)
@@ -203,10 +191,6 @@ class Average:
     def file_keys(self) -> dict[str, Any]:
         """How a knowledge file says that these are combined."""
         return {"combine": "average"} | ({"weights": list(self.weights)} if self.weights else {})
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some expert looks at."""
-        return join_columns(self.predictions, width)
 
 
 def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:

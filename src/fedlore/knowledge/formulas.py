@@ -307,6 +307,11 @@ class GradedFormula:
         rows = torch.eye(k + 1, k, dtype=value.dtype, device=x.device)  # the last one abstains
         return rows.index_select(0, grading(value).masked_fill_(~value.isfinite(), k))
 
+    @property
+    def text(self) -> str:
+        """The formula as it was written."""
+        return str(getattr(self.formula, "text", "a formula"))
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formula looks at."""
         return list_columns(self.formula, width)
@@ -407,6 +412,12 @@ class FormulaRange:
             whole = ~find_lacking(self, x)  # with the value they might cross
             limits, limited = limits & whole, limited & whole
         return torch.where(limits, low, -torch.inf), torch.where(limited, high, torch.inf)
+
+    @property
+    def text(self) -> str:
+        """`lower = 3 * ash, upper = 80`."""
+        sides = {"lower": self.lower, "upper": self.upper}
+        return ", ".join(f"{key} = {getattr(s, 'text', '')}" for key, s in sides.items() if s)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either formula looks at."""

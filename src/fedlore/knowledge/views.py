@@ -91,10 +91,6 @@ class Recalibrated:
         """The same confusion of another expert."""
         return replace(self, expert=parts[0])
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the expert looks at."""
-        return list_columns(self.expert, width)
-
 
 def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
     """The expert's rows as distributions within the range, (n, k)."""

@@ -15,7 +15,7 @@ from ...answers.sets import Sets
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
-from ...knowledge.soft import SoftFormulas, SoftRange, list_statements
+from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
@@ -138,7 +138,7 @@ def _wrong_by(model: Table | NumberTable, rule: Rule, y: Tensor) -> Tensor:
 def _ask_soft(model: SoftRange, x: Tensor, y: Tensor, place: int) -> Iterator[Fact]:
     """What holds in most cases only, held to how often it says itself that it holds."""
     whole = ~find_lacking(model, x)
-    for one in list_statements(model, x):
+    for one in model.statements(x):
         wrong = (~one.right(y)).double()
         name = f"prediction {place} ({one.name})"
         if isinstance(model, SoftTable):

@@ -47,9 +47,9 @@ from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.estimators import TorchModel
 from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
-from ...knowledge.missing import list_columns
+from ...knowledge.missing import knows_holes, list_columns
 from ...knowledge.models import Knowledge
-from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
+from ...knowledge.soft import Softened, SoftFormulas, SoftRange
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.tables.numbers import NumberTable
@@ -96,7 +96,7 @@ def add_source(rows: Rows, model: Any) -> Answer:
     """What a knowledge model says of rows."""
     compile_ = GRAPHS.get(type(model)) or _own_graph(model)
     found = compile_(rows, model)
-    if not rows.width or hasattr(model, "looks_at") or hasattr(model, "see"):
+    if not rows.width or knows_holes(model):
         return found
     if type(model) not in GRAPHS:
         raise KnowledgeError(
@@ -211,8 +211,7 @@ def _within(rows: Rows, model: Softened | SoftRange) -> tuple[Value, Value | Non
     """The range of what is soft, (n, k) bool, and where a value lacks that it looks at."""
     if model.within is not None:
         return add_range(rows, model.within).rows, rows.lacking(model.within)
-    one = model.ranges[0] if isinstance(model, Softened) else model
-    return every_class(rows.build, rows.x, count_soft(one)), None
+    return every_class(rows.build, rows.x, model.classes), None
 
 
 def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:

@@ -178,6 +178,11 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype.is_floating_point else torch.float64
 
 
+def row_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of what is said of rows: theirs, or single precision."""
+    return x.dtype if x.is_floating_point() else torch.float32
+
+
 def blocks(n: int, device: torch.device) -> Iterator[slice]:
     """Blocks of rows: small enough for the cache and for 10 times the output, not too small."""
     least, most = (2_048, 16_384) if device.type == "cpu" else (65_536, 1_048_576)

@@ -23,7 +23,7 @@ from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
 from ..missing import find_lacking
-from .program import TableProgram
+from .program import TableProgram, row_dtype
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,7 +79,7 @@ class Table:
         """The answers with every rule on a missing value left out."""
         x, program = self._ready(x)
         if self.policy in ("first", "priority"):
-            return program.first(x, x.dtype if x.is_floating_point() else torch.float32)
+            return program.first(x, row_dtype(x))
         if self.policy == "intersect":
             allowed = program.all_of(x)
             self._refuse(x, ~allowed.any(1), "leave no class")
@@ -88,7 +88,7 @@ class Table:
         if self.policy == "union":
             return named.logical_or_(~named.any(1, keepdim=True))
         self._refuse(x, named.sum(1) > 1, "disagree, and the policy is unique")
-        return named.to(x.dtype if x.is_floating_point() else torch.float32)
+        return named.to(row_dtype(x))
 
     def _say_perhaps(self, x: Tensor) -> Tensor:
         """The answers where rules may or may not hit, (n, d) -> (n, k) bool."""
