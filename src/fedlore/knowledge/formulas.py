@@ -50,9 +50,16 @@ _LANES = 64  # a multiple of the widest vector unit
 class Formula:
     """One number per row, from the features of a schema."""
 
+    edges: ClassVar[tuple[float, ...]] = ()  # it names no class
+
     text: str
     schema: Schema
     tree: Tree
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self, self
 
     @staticmethod
     def parse(text: str, schema: Schema, *, words: bool = False) -> Formula:
@@ -308,6 +315,11 @@ class GradedFormula:
         return rows.index_select(0, grading(value).masked_fill_(~value.isfinite(), k))
 
     @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.formula, self.formula
+
+    @property
     def text(self) -> str:
         """The formula as it was written."""
         return str(getattr(self.formula, "text", "a formula"))
@@ -414,6 +426,11 @@ class FormulaRange:
         return torch.where(limits, low, -torch.inf), torch.where(limited, high, torch.inf)
 
     @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.lower, self.upper
+
+    @property
     def text(self) -> str:
         """`lower = 3 * ash, upper = 80`."""
         sides = {"lower": self.lower, "upper": self.upper}
@@ -422,6 +439,13 @@ class FormulaRange:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either formula looks at."""
         return join_columns([s for s in (self.lower, self.upper) if s is not None], width)
+
+
+def sides_of(model: object) -> tuple[Any, Any] | None:
+    """Between which formulas or fixed numbers lies what a model says; None of any other model."""
+    sides: tuple[Any, Any] = getattr(model, "sides", (model,) * 2)
+    known = all(side is None or isinstance(side, Formula | int | float) for side in sides)
+    return sides if known else None
 
 
 def _apart(low: Tensor, high: Tensor) -> Tensor:

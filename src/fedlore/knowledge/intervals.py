@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Line, Sets
 from ..core.tensors import torch
@@ -23,6 +23,8 @@ class Between:
     """
 
     kind: ClassVar[RangeKind] = "certain"
+    edges: ClassVar[tuple[float, ...]] = ()  # it allows no classes
+    crossed: ClassVar[str] = "error"  # where lower > upper it refuses the row
 
     lower: Number | float | None = None
     upper: Number | float | None = None
@@ -41,6 +43,11 @@ class Between:
                 f"{row}: {float(low[row])!r} > {float(high[row])!r}"
             )
         return Sets.of(low, high)
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.lower, self.upper
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either side looks at."""

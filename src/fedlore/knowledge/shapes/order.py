@@ -27,7 +27,7 @@ from ...kernel.slopes import never_against
 from ...knowledge.views import Recalibrated
 from ..bridge import known_of, source_of, table_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
+from ..formulas import Formula, sides_of
 from ..intervals import Between
 from ..missing import list_columns
 from ..tables.numbers import NumberTable
@@ -217,11 +217,8 @@ def _parts(model: Any) -> Sequence[Any]:
 def _formulas(model: Any) -> list[Formula]:
     if isinstance(model, Formula):
         return [model]
-    if isinstance(model, GradedFormula | SoftFormula):
-        return _formulas(model.formula)
-    if isinstance(model, FormulaRange | Between):
-        return [f for side in (model.lower, model.upper) for f in _formulas(side)]
-    return [f for part in _parts(model) for f in _formulas(part)]
+    inner = [model.formula] if hasattr(model, "formula") else getattr(model, "sides", ())
+    return [f for part in inner or _parts(model) for f in _formulas(part)]
 
 
 def _keeps(formula: Any, column: int, sign: int) -> bool:
@@ -262,11 +259,13 @@ def find_trend(formula: Formula, column: int, sign: int, budget: int = BUDGET) -
 
 
 def _range_proved(model: Any, column: int, sign: int) -> bool:
-    if isinstance(model, FormulaRange | Between):
-        if isinstance(model, FormulaRange) and model.crossed != "error":
-            return False
-        sides = [side for side in (model.lower, model.upper) if side is not None]
-        return all(isinstance(s, int | float) or _keeps(s, column, sign) for s in sides)
+    if hasattr(model, "sides"):
+        sides = sides_of(model)
+        return (
+            sides is not None
+            and model.crossed == "error"
+            and all(_keeps(side, column, sign) for side in sides if isinstance(side, Formula))
+        )
     if isinstance(model, AllOf):  # a range that nothing is left of is refused
         return model.empty == "error" and all(
             _range_proved(part, column, sign) for part in model.ranges
@@ -276,15 +275,11 @@ def _range_proved(model: Any, column: int, sign: int) -> bool:
 
 
 def _prediction_proved(model: Any, column: int, sign: int) -> bool:
-    if isinstance(model, GradedFormula | SoftFormula):
-        return _keeps(model.formula, column, sign)
-    if isinstance(model, Formula):
-        return _keeps(model, column, sign)
     if isinstance(model, FirstOf):  # the first always speaks: nobody else is asked
         return _prediction_proved(model.predictions[0], column, sign)
     if isinstance(model, Average):
         return all(_prediction_proved(part, column, sign) for part in model.predictions)
-    return False
+    return _keeps(getattr(model, "formula", model), column, sign)
 
 
 def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
@@ -319,8 +314,7 @@ def _numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
 
 
 def _between(formula: Formula, one: Between) -> bool:
-    sides = [side for side in (one.lower, one.upper) if side is not None]
-    if not all(isinstance(side, Formula | int | float) for side in sides):
+    if sides_of(one) is None:
         return False
     pair, scope = (tree_of(one.lower), tree_of(one.upper)), scope_of(formula.schema.features)
     return stays_between(formula.tree, pair, scope).status == "proved"
