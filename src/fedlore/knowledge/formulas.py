@@ -308,7 +308,7 @@ class GradedFormula:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k), one-hot."""
-        value = _values(self.formula, x)
+        value = values_of(self.formula, x)
         grading = GradeEdges(self.edges)
         k = grading.classes
         rows = torch.eye(k + 1, k, dtype=value.dtype, device=x.device)  # the last one abstains
@@ -348,7 +348,7 @@ class SoftFormula:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k); rows sum to 1, or to 0 where the formula is undefined."""
-        value = _values(self.formula, x)
+        value = values_of(self.formula, x)
         edges = torch.tensor(self.edges, dtype=torch.float64, device=x.device)
         below = torch.special.ndtr((edges - value.double().unsqueeze(1)) / self.spread)
         rows = torch.diff(
@@ -412,18 +412,11 @@ class FormulaRange:
 
     def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two ends for each row, (n,); infinite where they do not limit."""
-        low = None if self.lower is None else _values(self.lower, x)
-        high = None if self.upper is None else _values(self.upper, x)
-        one = low if low is not None else high
-        assert one is not None  # for the type checker: checked at the door
-        low = torch.full_like(one, -torch.inf) if low is None else low
-        high = torch.full_like(one, torch.inf) if high is None else high
-        low, high = low.to(x.device), high.to(x.device)
-        limits, limited = low.isfinite(), high.isfinite()
+        low, high = end_values(self.lower, x, -torch.inf), end_values(self.upper, x, torch.inf)
         if self.crossed == "all" and self.lower is not None and self.upper is not None:
-            whole = ~find_lacking(self, x)  # with the value they might cross
-            limits, limited = limits & whole, limited & whole
-        return torch.where(limits, low, -torch.inf), torch.where(limited, high, torch.inf)
+            lacking = find_lacking(self, x)  # with the value they might cross
+            low, high = low.masked_fill(lacking, -torch.inf), high.masked_fill(lacking, torch.inf)
+        return low, high
 
     @property
     def sides(self) -> tuple[Any, Any]:
@@ -454,7 +447,17 @@ def _apart(low: Tensor, high: Tensor) -> Tensor:
     return (low > high) & (low - high > near)
 
 
-def _values(number: _Number, x: Tensor) -> Tensor:
+def end_values(side: _Number | float | None, x: Tensor, absent: float) -> Tensor:
+    """One end of a range for each row, (n,); `absent` where it does not limit."""
+    if side is None or isinstance(side, float | int):
+        end = absent if side is None else float(side)
+        return torch.full((len(x),), end, dtype=torch.float64, device=x.device)
+    value = values_of(side, x)
+    return torch.where(value.isfinite(), value, absent)
+
+
+def values_of(number: _Number, x: Tensor) -> Tensor:
+    """The number of each row, (n,)."""
     value = hear(number, x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(

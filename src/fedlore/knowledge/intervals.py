@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..answers import Line, Sets
+from ..answers import Sets
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .missing import hear, join_columns, list_columns
+from .formulas import end_values, values_of
+from .missing import join_columns, list_columns
 from .protocols import Number, RangeKind
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Between:
             raise KnowledgeError("a range needs a lower or an upper side")
 
     def __call__(self, x: Tensor, /) -> Sets:
-        low, high = _side(self.lower, x, -torch.inf), _side(self.upper, x, torch.inf)
+        ends = (self.lower, -torch.inf), (self.upper, torch.inf)
+        low, high = (end_values(side, x, absent).double() for side, absent in ends)
         crossed = low > high
         if crossed.any():
             row = int(crossed.nonzero()[0])
@@ -73,7 +75,7 @@ class Band:
                 raise KnowledgeError(f"{name} must not be negative, got {value}")
 
     def __call__(self, x: Tensor, /) -> Sets:
-        middle = _values(self.point, x)
+        middle = values_of(self.point, x).double()
         low, high = middle - self.below, middle + self.above
         silent = ~middle.isfinite()
         return Sets.of(low.masked_fill(silent, -torch.inf), high.masked_fill(silent, torch.inf))
@@ -81,16 +83,3 @@ class Band:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formula looks at."""
         return list_columns(self.point, width)
-
-
-def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
-    if side is None:
-        return torch.full((len(x),), absent, dtype=torch.float64, device=x.device)
-    if isinstance(side, float | int):
-        return torch.full((len(x),), float(side), dtype=torch.float64, device=x.device)
-    value = _values(side, x)
-    return torch.where(value.isfinite(), value, absent)
-
-
-def _values(number: Number, x: Tensor) -> Tensor:
-    return Line().prediction(hear(number, x), x)
