@@ -10,7 +10,7 @@ from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .missing import allow, find_lacking, hear
-from .protocols import PredictionModel, RangeKind, RangeModel, kind_of
+from .protocols import PredictionModel, RangeModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,10 +35,6 @@ class AllOf:
         object.__setattr__(self, "ranges", _some(self.ranges, "ranges"))
         if self.empty not in get_args(Empty):
             raise KnowledgeError(f"empty must be error, first or all, got '{self.empty}'")
-
-    @property
-    def kind(self) -> RangeKind:
-        return _kind(self.ranges)
 
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, or `Sets`."""
@@ -80,11 +76,6 @@ class AnyOf:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", _some(self.ranges, "ranges"))
-
-    @property
-    def kind(self) -> RangeKind:
-        # one certain member would make the union certain; marked with care all the same
-        return _kind(self.ranges)
 
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, or `Sets`."""
@@ -197,10 +188,6 @@ def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:
     if not models:
         raise KnowledgeError(f"there must be at least one of the {what}")
     return tuple(models)
-
-
-def _kind(ranges: Sequence[object]) -> RangeKind:
-    return "statistical" if any(kind_of(r) == "statistical" for r in ranges) else "certain"
 
 
 def _name(models: Sequence[object], place: int) -> str:

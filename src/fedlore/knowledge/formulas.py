@@ -30,8 +30,8 @@ from ..kernel.enclosure import Boxes
 from ..kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ..kernel.intervals import Arithmetic
 from ..kernel.schema import Schema
+from ..words import Reason
 from .missing import find_lacking, hear, join_columns, list_columns
-from .protocols import RangeKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,6 +82,14 @@ class Formula:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns of the features it uses."""
         return tuple(sorted(columns_in(self.tree)))
+
+    def entry(self) -> dict[str, Any]:
+        """As a source of a file."""
+        return {"formula": self.text}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What it comes to in each row."""
+        return side_reasons("expert", self, x)
 
     @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:
@@ -328,6 +336,16 @@ class GradedFormula:
         """The columns that the formula looks at."""
         return list_columns(self.formula, width)
 
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None of any other function."""
+        if not isinstance(self.formula, Formula):
+            return None
+        return {**self.formula.entry(), "edges": self.edges}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formula comes to in each row."""
+        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+
 
 @dataclass(frozen=True)
 class SoftFormula:
@@ -360,6 +378,15 @@ class SoftFormula:
         """The columns that the formula looks at."""
         return list_columns(self.formula, width)
 
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None of any other function."""
+        said = GradedFormula(self.formula, self.edges).entry()
+        return said and said | {"spread": self.spread}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formula comes to in each row."""
+        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+
 
 @dataclass(frozen=True)
 class FormulaRange:
@@ -369,8 +396,6 @@ class FormulaRange:
     more than rounding the two contradict each other: `crossed` refuses, or allows all. Where it
     would allow all, it does so too where a value is missing that either looks at.
     """
-
-    kind: ClassVar[RangeKind] = "certain"
 
     lower: _Number | None = None
     upper: _Number | None = None
@@ -406,6 +431,15 @@ class FormulaRange:
         rows = every.triu().index_select(0, grading(low))
         return rows.logical_and_(every.tril().index_select(0, grading(high)))
 
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None where a side is no formula."""
+        texts = side_texts(self)
+        return texts and {**texts, "edges": self.edges, "crossed": self.crossed}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What limits each row."""
+        return limit_reasons(self, x)
+
     def cross(self, x: Tensor) -> Tensor:
         """Where the two contradict each other, (n,) bool."""
         return _apart(*self.limits(x))
@@ -432,6 +466,30 @@ class FormulaRange:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either formula looks at."""
         return join_columns([s for s in (self.lower, self.upper) if s is not None], width)
+
+
+def side_reasons(side: str, number: Any, x: Tensor, text: str = "") -> list[list[Reason]]:
+    """What a formula, a function or a number comes to in each row; nothing where it is none."""
+    if number is None:
+        return [[] for _ in range(len(x))]
+    text = getattr(number, "text", text)
+    kind, args = ("formula", {"side": side, "text": text}) if text else ("limit", {"side": side})
+    values = end_values(number, x, torch.nan).tolist()
+    return [[Reason(kind, {**args, "value": v})] if math.isfinite(v) else [] for v in values]
+
+
+def limit_reasons(limits: Any, x: Tensor) -> list[list[Reason]]:
+    """The two ends of a range in each row."""
+    both = (side_reasons("lower", limits.lower, x), side_reasons("upper", limits.upper, x))
+    return [low + high for low, high in zip(*both, strict=True)]
+
+
+def side_texts(limits: Any) -> dict[str, Any] | None:
+    """The sides of a range as keys of a file; None where one is no formula."""
+    sides = zip(("lower", "upper"), limits.sides, strict=True)
+    stated = {key: side for key, side in sides if side is not None}
+    written = all(isinstance(side, Formula) for side in stated.values())
+    return {key: side.text for key, side in stated.items()} if written else None
 
 
 def sides_of(model: object) -> tuple[Any, Any] | None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..answers import Sets
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .formulas import end_values, values_of
+from ..words import Reason
+from .formulas import end_values, limit_reasons, side_texts, values_of
 from .missing import join_columns, list_columns
-from .protocols import Number, RangeKind
+from .protocols import Number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +24,6 @@ class Between:
     A side that is absent, or undefined in a row (NaN), does not limit that row.
     """
 
-    kind: ClassVar[RangeKind] = "certain"
     edges: ClassVar[tuple[float, ...]] = ()  # it allows no classes
     crossed: ClassVar[str] = "error"  # where lower > upper it refuses the row
 
@@ -51,6 +51,20 @@ class Between:
         """What is said lies from the one to the other."""
         return self.lower, self.upper
 
+    def entry(self) -> dict[str, Any]:
+        """As a source of a file."""
+        texts = side_texts(self)
+        if texts is None:
+            raise KnowledgeError(
+                "a Between with fixed numbers or functions cannot be written to a file: give its "
+                "sides as formulas, Formula.parse('55', schema)"
+            )
+        return texts
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What limits each row."""
+        return limit_reasons(self, x)
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either side looks at."""
         return join_columns([side for side in (self.lower, self.upper) if callable(side)], width)
@@ -62,8 +76,6 @@ class Band:
 
     Where the formula is undefined every number is possible.
     """
-
-    kind: ClassVar[RangeKind] = "certain"
 
     point: Number
     below: float

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.findings import Place
+from ..words import Reason
 from .formulas import FormulaRange, GradedFormula
 from .missing import find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
@@ -83,6 +84,19 @@ class SoftFormulas:
         named = hear(self.model, x) > 0
         spoken = named.any(1) & ~named.all(1) & ~self.unsure(x)
         return [Statement(f"'{self.model.text}'", Place(), self.confidence, spoken, named)]
+
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None where a formula is a function."""
+        said = self.model.entry()
+        return said and said | {"confidence": self.confidence}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formulas come to in each row, and how often they hold."""
+        share = self.confidence
+        return [
+            [Reason("soft", {"inner": one, "confidence": share}) for one in some]
+            for some in self.model.reasons(x)
+        ]
 
     def split(self) -> tuple[list[Any], list[SoftFormulas]]:
         """What of a range always holds, and what does in most cases only."""

@@ -412,7 +412,7 @@ def _band(rows: Rows, model: Band) -> SetNodes:
 
 
 def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
-    return band_set(rows.build, add_point(rows, model.point), model.radius, model.radius)
+    return band_set(rows.build, add_point(rows, model.scorer), model.radius, model.radius)
 
 
 def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:

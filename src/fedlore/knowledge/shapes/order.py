@@ -24,7 +24,6 @@ from ...kernel.prove import stays_between, stays_inside
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
-from ...knowledge.views import Recalibrated
 from ..bridge import known_of, source_of, table_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas import Formula, sides_of
@@ -210,8 +209,8 @@ def _tables(*models: Any) -> list[Table] | None:
 
 def _parts(model: Any) -> Sequence[Any]:
     """What the models are combined from, or the expert behind his confusion."""
-    inner = isinstance(model, AllOf | AnyOf | FirstOf | Average | Recalibrated)
-    return model.parts if inner else ()
+    other = hasattr(model, "see") or hasattr(model, "within")  # a view, or soft
+    return () if other else getattr(model, "parts", ())
 
 
 def _formulas(model: Any) -> list[Formula]:

@@ -123,7 +123,7 @@ def _fits(low: float, scale: float, dtype: torch.dtype) -> bool:
 
 
 WORD = 64
-CHAPTER = 1_024  # rules compiled together, so that a column's words stay in the cache
+CHAPTER = 1_024  # rules compiled together: words times buckets grow with the square of the rules
 
 Conditions = tuple[tuple[int, Condition], ...]  # column -> condition, the others are free
 
