@@ -13,7 +13,6 @@ from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import (
     read_rules,
-    table_cells,
     table_of,
     write_sheet,
     write_table,
@@ -54,7 +53,7 @@ def test_read_write_read_gives_an_equal_table(tmp_path, name):
     write_table(first, tmp_path / name)
     again = read_rules(tmp_path / name, SCHEMA, kind="predict")
     assert again == first
-    assert table_cells(again) == table_cells(first)
+    assert again.cells() == first.cells()
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,9 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
         if feature.may_miss:
             good[:, column] |= flat[:, column].isnan()
         if feature.levels:
-            good[:, column] &= is_level(flat[:, column], feature) | flat[:, column].isnan()
+            values, count = flat[:, column], len(feature.levels) + feature.other
+            level = (values >= 0) & (values < count) & (values == values.floor())
+            good[:, column] &= level | values.isnan()
     if good.all():
         return
     row, column = (~good).nonzero()[0].tolist()
@@ -132,12 +134,6 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
     more = int((~good).any(1).sum()) - 1
     others = f" ({more} rows after it cannot be used either)" if more else ""
     raise KnowledgeError(f"data row {row}: column {name} {found}{others}")
-
-
-def is_level(values: Tensor, feature: Feature) -> Tensor:
-    """Whether numbers are positions of levels, (n,) -> (n,) bool."""
-    count = len(feature.levels) + feature.other
-    return (values >= 0) & (values < count) & (values == values.floor())
 
 
 def hide_others(x: Tensor, schema: Schema | None) -> Tensor:

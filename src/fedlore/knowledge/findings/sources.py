@@ -88,7 +88,7 @@ class Sources:
     def line(self) -> list[tuple[float, float]]:
         """Of a number: points and what lies between them, from bound to bound."""
         assert self.bins is not None
-        tables = [one for one in (*self.predict, *self.ranges) if isinstance(one, NumberTable)]
+        tables = [one for one in (*self.predict, *self.ranges) if _rules_in(one) is not None]
         pairs = [pair for one in tables for outcome in one.sets for pair in outcome]
         inner = {end for pair in pairs for end in pair if self.bins.lower < end < self.bins.upper}
         edges = [self.bins.lower, *sorted(inner), self.bins.upper]
@@ -97,11 +97,8 @@ class Sources:
 
     def tables(self, models: Sequence[Any]) -> list[Table]:
         """The tables among some models; those of a number name pieces of the line."""
-        return [
-            self._cut(one) if isinstance(one, NumberTable) else one
-            for one in models
-            if isinstance(one, Table | NumberTable)
-        ]
+        found = [one for one in models if _rules_in(one) is not None]
+        return found if self.bins is None else [self._cut(one) for one in found]
 
     def _cut(self, model: NumberTable) -> Table:
         """Rules about pieces of the line; the last class stands for all beyond the bounds."""
@@ -225,9 +222,8 @@ def _tables(sources: Sources) -> list[Finding]:
 def _beyond_bounds(sources: Sources) -> Iterator[Finding]:
     """Rules that say nothing within the bounds of a number."""
     for model in (*sources.predict, *sources.ranges):
-        if not isinstance(model, NumberTable):
+        if sources.bins is None or _rules_in(model) is None:
             continue
-        assert sources.bins is not None
         low, high = sources.bins.lower, sources.bins.upper
         for index, rule in enumerate(model.table.rules):
             if not any(p <= high and low <= q for p, q in model.sets[rule.outcome[0]]):
@@ -248,8 +244,9 @@ def cross_rules(sources: Sources) -> Iterator[Finding]:
             yield from _cross(expert, limits, finding, partial(_leaves_range, expert, limits))
         elif _rules_in(limits) is not None and _formula_in(expert) is not None:
             yield from _cross(limits, expert, finding, partial(_leaves_range, expert, limits))
-    for one, other in itertools.product(sources.ranges, sources.ranges):
-        if isinstance(one, NumberTable) and hasattr(other, "sides"):
+    numbers = sources.ranges if sources.bins is not None else ()
+    for one, other in itertools.product(numbers, numbers):
+        if _rules_in(one) is not None and hasattr(other, "sides"):
             finding = Finding(sources.empty_severity, "empty-range")
             yield from _cross(one, other, finding, partial(_leaves_nothing, one, other))
 

@@ -25,7 +25,7 @@ from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
 from ..bridge import known_of, source_of, table_of, tree_of
-from ..combine import AllOf, AnyOf, Average, FirstOf
+from ..combine import AllOf, Average, FirstOf
 from ..formulas import Formula, sides_of
 from ..intervals import Between
 from ..missing import list_columns
@@ -127,11 +127,19 @@ class _ShapedKnowledge:
         said = self.ask(rows)[place]
         if said is None:
             return None
-        bad = (~_in_order(said[lower], said[upper])).nonzero()
+        bad = (~self._rises(place, said[lower], said[upper])).nonzero()
         if not len(bad):
             return None
         at = int(here[int(bad[0])])
         return tuple(rows[at].tolist()), tuple(rows[at + 1].tolist())
+
+    def _rises(self, place: int, low: Any, high: Any) -> Tensor:
+        """Whether what is said of rows rises from the first to the second, (n,) bool."""
+        number = self.shapes.bounds is not None
+        if place == 0 and number:
+            return _sets_in_order(low, high)
+        rises = sets_rise if place == 0 else numbers_rise if number else dominates
+        return torch.from_numpy(rises(low.numpy(), high.numpy()))
 
     def _proved(self, place: int, column: int, sign: int) -> bool:
         """Formulas, by their slopes; a prediction must also never be silenced by the range."""
@@ -140,18 +148,6 @@ class _ShapedKnowledge:
         if place == 0:
             return self.strict and _range_proved(self.range, column, sign)
         return _prediction_proved(self.prediction, column, sign) and self.stays()
-
-
-def _in_order(low: Tensor | Sets, high: Tensor | Sets) -> Tensor:
-    """Whether what is said of rows rises from the first to the second, (n,) bool."""
-    if isinstance(low, Sets) or isinstance(high, Sets):
-        assert isinstance(low, Sets) and isinstance(high, Sets)
-        return _sets_in_order(low, high)
-    if low.dtype == torch.bool:
-        rises = sets_rise
-    else:
-        rises = dominates if low.ndim == 2 else numbers_rise
-    return torch.from_numpy(rises(low.numpy(), high.numpy()))
 
 
 def _sets_in_order(a: Sets, b: Sets) -> Tensor:
@@ -289,13 +285,14 @@ def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
     views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
     if None in views or None in spoken:
         return False
+    named, said = (getattr(one, "file_keys", {}) for one in (limits, prediction))
     known = known_of(
         schema,
         spoken,
         views,
-        alternatives=isinstance(limits, AnyOf),
-        empty=limits.empty if isinstance(limits, AllOf) else "error",
-        averaged=isinstance(prediction, Average),
+        alternatives=named.get("combine") == "any",
+        empty=named.get("empty", "error"),
+        averaged=said.get("combine") == "average",
     )
     return stays_inside(known, BUDGET).status == "proved"
 

@@ -27,7 +27,6 @@ from ..tables.sheets import (
     parse_rules,
     parse_sheet,
     read_sheet,
-    table_cells,
 )
 from ..tables.soft import SoftTable
 from ..tables.table import Table
@@ -95,9 +94,10 @@ def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
 
 
 def _write(model: Any, inner: object) -> dict[str, Any]:
-    table, numbers = model.table, is_of_number(model)
-    cells = _outcome_cells(table) if numbers else table_cells(model)
-    check = partial(_read_again, table, cells) if numbers else partial(check_written, model)
+    table, cells = model.table, model.cells()
+    check: Callable[[], None] = partial(check_written, model)
+    if is_of_number(model):
+        check = partial(_read_again, table, cells)
     lines = _in_their_rows(cells, table.rules)
     file = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
     shares = {"confidence": min(model.confidences)} if isinstance(model, SoftTable) else {}
@@ -107,15 +107,6 @@ def _write(model: Any, inner: object) -> dict[str, Any]:
 def is_of_number(model: object) -> bool:
     """Whether the rules of a table name numbers, or intervals of them."""
     return isinstance(model, NumberTable)
-
-
-def _outcome_cells(table: Table) -> list[list[str]]:
-    """The cells of rules about numbers, each outcome as it was written: a class's name is that."""
-    cells = table_cells(table)
-    place = cells[0].index("then")
-    for row, rule in zip(cells[1:], table.rules, strict=True):
-        row[place] = table.schema.classes[rule.outcome[0]]
-    return cells
 
 
 def _read_again(table: Table, cells: list[list[str]]) -> None:

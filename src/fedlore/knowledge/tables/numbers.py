@@ -68,6 +68,14 @@ class NumberTable:
         assert found is not None  # a table has at least one rule
         return found.join(_everything(silent)) if joins and silent.any() else found
 
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first, each outcome as the expert wrote it."""
+        found = self.table.cells()
+        place = found[0].index("then")
+        for row, rule in zip(found[1:], self.table.rules, strict=True):
+            row[place] = self.table.schema.classes[rule.outcome[0]]
+        return found
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some rule has a condition on."""
         return self.table.looks_at(width)

@@ -9,9 +9,9 @@ from typing import Required, TypedDict, Unpack
 from ...core.textfiles import marked_encoding
 from ...core.workbooks import openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
-from ...kernel.cells import TableKind, format_condition, format_outcome, number
+from ...kernel.cells import TableKind, number
 from ...kernel.findings import Finding
-from ...kernel.schema import Feature, Schema
+from ...kernel.schema import Schema
 from ...kernel.sheets import Sheet, TablePolicy, examine_rules, parse_csv, refusal
 from .soft import SoftTable
 from .table import Table
@@ -84,43 +84,15 @@ def table_of(
     return parse_table(page, schema, **reading)
 
 
-def table_cells(table: Table | SoftTable) -> list[list[str]]:
-    """The table as text, header first: a canonical form, equal for equal tables."""
-    if isinstance(table, SoftTable):
-        shares = ["confidence", *map(number, table.confidences)]
-        cells = table_cells(table.table)
-        return [[*row, share] for row, share in zip(cells, shares, strict=True)]
-    schema, kind = table.schema, table.kind
-    used = sorted({column for rule in table.rules for column, _ in rule.conditions})
-    features = [schema.features[column] for column in used]
-    extras = [
-        ("priority", [number(rule.priority) for rule in table.rules]),
-        ("rule", [rule.name for rule in table.rules]),
-        ("note", [rule.note for rule in table.rules]),
-    ]
-    shown = [
-        (title, cells)
-        for title, cells in extras
-        if (table.policy == "priority" if title == "priority" else any(cells))
-    ]
-    rows = [[_title(feature) for feature in features] + ["then"] + [title for title, _ in shown]]
-    for index, rule in enumerate(table.rules):
-        conditions = dict(rule.conditions)
-        row = [format_condition(conditions.get(column), schema.features[column]) for column in used]
-        row.append(format_outcome(rule.outcome, schema.classes, kind))
-        rows.append(row + [cells[index] for _, cells in shown])
-    return rows
-
-
 def write_table(table: Table, path: str | Path) -> None:
     """Write a table to CSV or XLSX so that reading it gives an equal one."""
     check_written(table)
-    write_sheet(table_cells(table), path)
+    write_sheet(table.cells(), path)
 
 
 def check_written(model: Table | SoftTable) -> None:
     """Refuse a table whose cells, read again, would not be the same table."""
-    rows, table = table_cells(model), model.table
+    rows, table = model.cells(), model.table
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
         page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
@@ -146,10 +118,6 @@ def examine_table(
         return None, findings
     table = Table(schema, found.rules, reading["kind"], found.policy, page.file)
     return SoftTable(table, found.confidences) if min(found.confidences) < 1.0 else table, []
-
-
-def _title(feature: Feature) -> str:
-    return f"{feature.name} [{feature.unit}]" if feature.unit else feature.name
 
 
 def read_sheet(path: str | Path, *, sheet: str | None = None) -> Sheet:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.cells import number
 from ...kernel.findings import Place
 from ..missing import allow, find_lacking, join_columns
 from ..protocols import RangeModel
@@ -104,6 +105,11 @@ class SoftTable:
         heard = speaking & some
         toward, against = (torch.where(heard, side, 0.0) for side in (toward, against))
         return (toward @ outcomes + against @ (1.0 - outcomes)) * allowed, heard.any(1)
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first, with the confidences."""
+        shares = ["confidence", *map(number, self.confidences)]
+        return [[*row, share] for row, share in zip(self.table.cells(), shares, strict=True)]
 
     def statements(self, x: Tensor) -> Iterator[Statement]:
         """Each rule on rows, in the order of the table; one that always holds among them."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ...kernel.cells import Levels, TableKind
+from ...kernel.cells import Levels, TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
@@ -152,6 +152,26 @@ class Table:
     def place(self) -> Place:
         """Where the whole table stands."""
         return Place(self.name, self.rules[0].place.sheet)
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first: a canonical form, equal for equal tables."""
+        columns = [(column, self.schema.features[column]) for column in self._columns]
+        extras = {
+            "priority": [
+                number(r.priority) if self.policy == "priority" else "" for r in self.rules
+            ],
+            "rule": [rule.name for rule in self.rules],
+            "note": [rule.note for rule in self.rules],
+        }
+        shown = {title: cells for title, cells in extras.items() if any(cells)}
+        titles = [f"{f.name} [{f.unit}]" if f.unit else f.name for _, f in columns]
+        rows = [[*titles, "then", *shown]]
+        for index, rule in enumerate(self.rules):
+            conditions = dict(rule.conditions)
+            row = [format_condition(conditions.get(column), f) for column, f in columns]
+            row.append(format_outcome(rule.outcome, self.schema.classes, self.kind))
+            rows.append(row + [cells[index] for cells in shown.values()])
+        return rows
 
     def label(self, index: int) -> str:
         """What to call a rule in a message."""
