@@ -38,10 +38,7 @@ PACKAGE = PAGE.read_text().split("```python\n")[1].split("```")[0]  # the page i
 FILE = """
 classes = ["A", "B", "C"]
 trust = 0.5
-[[features]]
-name = "ash"
-low = 0
-high = 40
+features = [{name = "ash", low = 0, high = 40}]
 [[predict.sources]]
 bands = "cuts.json"
 of = "ash"
