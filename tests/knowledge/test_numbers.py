@@ -225,6 +225,16 @@ def test_the_conformal_radius_is_the_finite_sample_quantile():
     assert everything.upper.item() == math.inf
 
 
+def test_calibration_shows_no_hole_to_who_knows_nothing_of_holes():
+    def whole(x):
+        assert not x.isnan().any()
+        return x[:, 0]
+
+    data = Measured(torch.tensor([[math.nan], *[[0.0]] * 9]), torch.arange(10.0))
+    found = ConformalInterval.calibrate(whole, data, alpha=0.1)
+    assert (found.radius, found.rows) == (9.0, 9)  # the row that he is silent on does not count
+
+
 def test_conformal_intervals_cover_as_promised():
     g = torch.Generator().manual_seed(0)
     covered = []

@@ -25,6 +25,7 @@ from fedlore.knowledge.sources.catalog import (
     SOURCE_KINDS,
     kind_of_model,
     plugins_in,
+    plugins_of,
     source_of,
 )
 from fedlore.knowledge.sources.entry import EntryPoint
@@ -106,7 +107,7 @@ def test_a_package_is_loaded_only_where_its_kind_is_named(site):
         'bands = "cuts.json"\nof = "ash"', 'formula = "ash"\nedges=[8,12]'
     )
     site.write_text(text)
-    assert plugins_in(site) == () and Knowledge.read(site).prediction is not None
+    assert plugins_of(Knowledge.read(site).prediction) == ()
     assert "bandbook" not in sys.modules
 
 
@@ -118,6 +119,8 @@ def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
     assert plugins_in({"knowledge.toml": inside.encode()}) == ("bands",)
     assert plugins_in({"knowledge.toml": b"bands = 3"}) == ()
     assert "bandbook" not in sys.modules
+    known = Knowledge.read(site)
+    assert plugins_of(known.prediction, known.range) == ("bands",)
 
 
 @pytest.mark.parametrize(

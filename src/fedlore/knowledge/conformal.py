@@ -145,7 +145,7 @@ class ConformalInterval:
             raise KnowledgeError(
                 f"calibration labels must be finite: row {row} has {float(y[row])}"
             )
-        said = scorer(data.x).double()
+        said = hear(scorer, data.x).double()
         heard = said.isfinite()
         radius = quantile((y - said).abs()[heard], alpha)
         return ConformalInterval(scorer, radius, alpha, int(heard.sum()))

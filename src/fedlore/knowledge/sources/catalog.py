@@ -226,6 +226,13 @@ def leaves(*models: Any) -> Iterator[Any]:
         yield from leaves(*parts)
 
 
+def plugins_of(*models: Any) -> tuple[str, ...]:
+    """The kinds of other packages that models use, by name: what a site's policy must allow."""
+    kinds = (kind_of_model(model) for model in leaves(*models))
+    found = {kind.name for kind in kinds if kind is not None and kind not in SOURCE_KINDS.values()}
+    return tuple(sorted(found))
+
+
 def parts_of(model: Any) -> tuple[Any, ...] | None:
     """What a combination or a view is made of; None for a source."""
     if model is None:
