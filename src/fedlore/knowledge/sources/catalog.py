@@ -160,16 +160,9 @@ def open_sources(
 
 def _list_named(values: Values) -> dict[str, SourceKind]:
     """The kinds that the keys of a table name."""
-    found: dict[str, SourceKind] = {}
-    foreign = [key for key in values if key not in _KEYS]
-    for key in SOURCE_KINDS:
-        if key in values:
-            found[key] = SOURCE_KINDS[key]
-    for key in foreign:
-        kind = plugin_named(key)
-        if kind is not None:
-            found[key] = kind
-    return found
+    own = {key: kind for key, kind in SOURCE_KINDS.items() if key in values}
+    foreign = ((key, plugin_named(key)) for key in values if key not in _KEYS)
+    return own | {key: kind for key, kind in foreign if kind is not None}
 
 
 def _kind(values: Values, asked: Asked) -> SourceKind:

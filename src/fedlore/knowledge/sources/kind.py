@@ -68,10 +68,6 @@ def refuse_of_number(confidence: float | None) -> None:
         )
 
 
-def nothing_inside(model: Any) -> tuple[Any, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class SourceKind:
     """A kind of source. A package of one's own gives one to the entry points `fedlore.sources`.
@@ -89,7 +85,7 @@ class SourceKind:
     words: Callable[[Any, Tensor], Sequence[Sequence[Reason | str]]] | None = None  # about rows
     examine: Callable[[Any, Asked, Setting], Opened] | None = None  # `read` with every complaint
     lint: Callable[[Any, Place], Iterable[Finding]] = check_nothing  # over the whole scope
-    inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks
+    inside: Callable[[Any], tuple[Any, ...]] = lambda model: ()  # models that this one asks
     code: bool = False  # whether it names Python: no bundle holds it
     graph: Callable[..., Any] | None = None  # (builder, rows, rank, model): nodes of an ONNX graph
 

@@ -16,15 +16,15 @@ from ...core.tensors import torch
 from ...kernel.cells import TableKind as Outcome
 from ...kernel.cells import format_condition, format_outcome
 from ...kernel.schema import Schema
-from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy
+from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy, refusal
 from ...words import Reason
 from ..missing import is_heard
 from ..tables.numbers import NumberTable, parse_numbers_table
 from ..tables.sheets import (
+    TableReading,
     check_written,
     csv_bytes,
     examine_table,
-    parse_rules,
     parse_sheet,
     read_sheet,
 )
@@ -67,30 +67,21 @@ def _page(entry: TableEntry, setting: Setting) -> Sheet:
     return replace(page, file=own_name(entry.table))
 
 
-def _kind(asked: Asked) -> Outcome:
-    return "predict" if asked in ("prediction", "number") else "range"
+def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
+    page, schema = _page(entry, setting), setting.schema
+    kind: Outcome = "predict" if asked in ("prediction", "number") else "range"
+    reading: TableReading = {"kind": kind, "policy": entry.hit, "outcome": entry.outcome}
+    if asked in ("number", "set"):
+        refuse_of_number(entry.confidence)
+        return parse_numbers_table(page, schema, **reading), []
+    return examine_table(page, schema, confidence=entry.confidence, **reading)
 
 
 def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
-    page, schema = _page(entry, setting), setting.schema
-    parse: Callable[..., Any] = partial(parse_rules, confidence=entry.confidence)
-    if asked in ("number", "set"):
-        refuse_of_number(entry.confidence)
-        parse = parse_numbers_table
-    return parse(page, schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome)
-
-
-def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
-    if asked in ("number", "set"):
-        return _read(entry, asked, setting), []
-    return examine_table(
-        _page(entry, setting),
-        setting.schema,
-        kind=_kind(asked),
-        policy=entry.hit,
-        outcome=entry.outcome,
-        confidence=entry.confidence,
-    )
+    model, findings = _examine(entry, asked, setting)
+    if model is None:
+        raise refusal(findings)
+    return model
 
 
 def _write(model: Any, inner: object) -> dict[str, Any]:

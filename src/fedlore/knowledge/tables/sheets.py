@@ -41,7 +41,9 @@ def read_rules(
 
 def parse_table(page: Sheet, schema: Schema, **reading: Unpack[TableReading]) -> Table:
     """A sheet as a table; the first fault found is raised with its place."""
-    table = parse_rules(page, schema, **reading)
+    table, findings = examine_table(page, schema, **reading)
+    if table is None:
+        raise refusal(findings)
     if isinstance(table, SoftTable):
         soft = [i for i, confidence in enumerate(table.confidences) if confidence < 1]
         raise KnowledgeError(
@@ -49,20 +51,6 @@ def parse_table(page: Sheet, schema: Schema, **reading: Unpack[TableReading]) ->
             "rule must always hold: leave the column 'confidence' out, or name the table in a "
             "knowledge file about classes"
         )
-    return table
-
-
-def parse_rules(
-    page: Sheet,
-    schema: Schema,
-    *,
-    confidence: float | None = None,
-    **reading: Unpack[TableReading],
-) -> Table | SoftTable:
-    """The same where rules may hold in most cases only; `confidence` is of those that say none."""
-    table, findings = examine_table(page, schema, confidence=confidence, **reading)
-    if table is None:
-        raise refusal(findings)
     return table
 
 
@@ -110,7 +98,10 @@ def examine_table(
     confidence: float | None = None,
     **reading: Unpack[TableReading],
 ) -> tuple[Table | SoftTable | None, list[Finding]]:
-    """A sheet as a table, or None and all that is wrong with it."""
+    """A sheet as a table, or None and all that is wrong with it.
+
+    Rules may hold in most cases only; `confidence` is of those that say none.
+    """
     found, findings = examine_rules(
         page, schema.features, schema.classes, confidence=confidence, **reading
     )
