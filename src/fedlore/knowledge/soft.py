@@ -22,7 +22,6 @@ from .tables.program import row_dtype
 from .tables.soft import (
     SoftTable,
     Statement,
-    ask_both,
     find_allowed,
     find_odds,
     find_unsure,
@@ -55,7 +54,8 @@ class SoftFormulas:
         """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
         allowed = find_allowed(self.within, x, self.classes)
         lean, heard = self.log_odds(x, allowed)
-        return share_weight(lean, heard & ~find_unsure(self, x), allowed).to(row_dtype(x))
+        sure = ~find_unsure(self.unsure(x), self.within, x)
+        return share_weight(lean, heard & sure, allowed).to(row_dtype(x))
 
     @property
     def classes(self) -> int:
@@ -64,7 +64,7 @@ class SoftFormulas:
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formulas or the range look at."""
-        return join_columns(ask_both(self.model, self.within), width)
+        return join_columns(filter(None, (self.model, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a value is missing that the formulas look at, (n,) bool."""
@@ -126,7 +126,7 @@ class Softened:
         lean, heard = parts[0]
         for more, also in parts[1:]:
             lean, heard = lean + more, heard | also
-        unsure = find_unsure(self, x)
+        unsure = find_unsure(self.unsure(x), self.within, x)
         alone = share_weight(lean, heard & ~unsure, allowed)
         if self.expert is None:
             return alone.to(row_dtype(x))

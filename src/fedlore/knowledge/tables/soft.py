@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
@@ -74,13 +74,13 @@ class SoftTable:
         speaking = self.speaking(x).double()
         sure = speaking @ (self._outcomes * (self._shares == 1.0).unsqueeze(1)).to(x.device)
         lean, heard = self.log_odds(x, allowed)
-        soft = share_weight(lean, heard & ~find_unsure(self, x), allowed)
+        soft = share_weight(lean, heard & ~find_unsure(self.unsure(x), self.within, x), allowed)
         rows = torch.where(sure.any(1, keepdim=True), sure, soft)
         return rows.to(row_dtype(x))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some rule has a condition on, or the range looks at."""
-        return join_columns(ask_both(self.table, self.within), width)
+        return join_columns(filter(None, (self.table, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a missing value leaves open which rules weigh in, (n,) bool."""
@@ -174,26 +174,9 @@ def share_weight(lean: Tensor, heard: Tensor, allowed: Tensor) -> Tensor:
     return torch.where(heard.unsqueeze(1), shares, 0.0)
 
 
-class SoftModel(Protocol):
-    """What is said softly, inside a range."""
-
-    @property
-    def within(self) -> RangeModel | None: ...
-
-    def unsure(self, x: Tensor) -> Tensor:
-        """Rows in which a missing value leaves open what is said, (n,) bool."""
-        ...
-
-
-def find_unsure(model: SoftModel, x: Tensor) -> Tensor:
+def find_unsure(unsure: Tensor, within: RangeModel | None, x: Tensor) -> Tensor:
     """Rows in which a missing value leaves open what is said, or what the range is, (n,) bool."""
-    unsure = model.unsure(x)
-    return unsure if model.within is None else unsure | find_lacking(model.within, x)
-
-
-def ask_both(model: object, within: RangeModel | None) -> tuple[object, ...]:
-    """A soft model and its range, for whoever asks both."""
-    return (model,) if within is None else (model, within)
+    return unsure if within is None else unsure | find_lacking(within, x)
 
 
 def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
