@@ -15,7 +15,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Sheet
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
-from fedlore.knowledge.tables.numbers import IntervalTable, NumberTable, parse_numbers_table
+from fedlore.knowledge.tables.numbers import NumberTable, parse_numbers_table
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.regressor import PersonalRegressor
 
@@ -62,7 +62,7 @@ def regressor(hears: bool = False) -> PersonalRegressor:
     return PersonalRegressor(model, bins, numbers, scaler=Scaler.of(seen), hears=hears)
 
 
-def number_knowledge() -> tuple[NumberTable, IntervalTable]:
+def number_knowledge() -> tuple[NumberTable, NumberTable]:
     """A table that names a number, and one that limits it."""
     point = Sheet("p.csv", "", ((1, ("ash", "then")), (2, ("> 12", "40")), (3, ("<= 8", "20.5"))))
     limits = (("ash", "then"), ("> 12", "[30..90]"), ("<= 12", "<= 70"))

@@ -37,7 +37,7 @@ def parses(monkeypatch):
         raise AssertionError("no temporary folder")
 
     counted(table, "parse_sheet")
-    counted(sheets, "examine_table")
+    counted(sheets, "examine_rules")
     monkeypatch.setattr(tempfile, "TemporaryDirectory", refused)
     return counts
 
@@ -46,24 +46,24 @@ def test_a_bundle_of_two_tables_parses_each_once(parses):
     model = personal()
     parses.clear()
     bundle_of(model, "plant")
-    assert parses == {"parse_sheet": 2, "examine_table": 2}
+    assert parses == {"parse_sheet": 2, "examine_rules": 2}
 
 
 def test_reading_and_changing_one_parses_each_once(parses, tmp_path):
     write_bundle(bundle_of(personal(), "plant"), tmp_path / "plant.lore")
     parses.clear()
     bundle = read_bundle(tmp_path / "plant.lore")
-    assert parses == {"parse_sheet": 2, "examine_table": 2}
+    assert parses == {"parse_sheet": 2, "examine_rules": 2}
     parses.clear()
     with_policies(bundle, Policies(extra="error"))
-    assert parses == {"parse_sheet": 2, "examine_table": 2}
+    assert parses == {"parse_sheet": 2, "examine_rules": 2}
 
 
 def test_tables_of_numbers_are_parsed_once_too(parses):
     model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), Knowledge(*number_knowledge()))
     parses.clear()
     bundle_of(model, "plant", schema=SCHEMA)
-    assert parses == {"parse_sheet": 2, "examine_table": 2}
+    assert parses == {"parse_sheet": 2, "examine_rules": 2}
 
 
 def test_the_files_of_knowledge_are_written_without_a_parse(parses):

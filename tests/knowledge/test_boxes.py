@@ -43,18 +43,13 @@ def every(some):
     return np.arange(len(some))
 
 
-@given(boxes())
-def test_uncovered_finds_a_part_exactly_where_there_is_one(some):
-    whole = some.whole()
-    covered = set().union(*(cells(some[i]) for i in range(len(some))))
-    found = find_uncovered(whole, some, every(some), Meter(10**6))
-    assert (found is None) == (len(covered) == math.prod(SIZE))
-    assert found is None or not cells(found) & covered
+def covered_by(some):
+    return set().union(*(cells(some[i]) for i in range(len(some))))
 
 
 @given(boxes())
 def test_the_parts_outside_are_the_rest_and_do_not_meet(some):
-    covered = set().union(*(cells(some[i]) for i in range(len(some))))
+    covered = covered_by(some)
     parts = [cells(part) for part in parts_outside(some.whole(), some, every(some), Meter(10**6))]
     assert set().union(*parts) == cells(some.whole()) - covered
     assert sum(map(len, parts)) == len(set().union(*parts))
@@ -68,8 +63,8 @@ def test_a_wanted_part_meets_what_is_wanted(some, others):
         np.concatenate([some.high, others.high], axis=1),
     )
     wanted = np.arange(len(some), len(both))
-    covered = set().union(*(cells(some[i]) for i in range(len(some))))
-    goal = set().union(*(cells(others[i]) for i in range(len(others)))) - covered
+    covered = covered_by(some)
+    goal = covered_by(others) - covered
     found = find_uncovered(both.whole(), both, every(some), Meter(10**6), wanted)
     assert (found is None) == (not goal)
     assert found is None or (cells(found) & goal and not cells(found) & covered)
@@ -80,7 +75,7 @@ def test_a_grown_box_meets_nothing_and_cannot_grow_further(some):
     found = find_uncovered(some.whole(), some, every(some), Meter(10**6))
     if found is None:
         return
-    covered = set().union(*(cells(some[i]) for i in range(len(some))))
+    covered = covered_by(some)
     large = grow_box(found, some.whole(), some, every(some))
     assert cells(found) <= cells(large) and not cells(large) & covered
     for axis, size in enumerate(SIZE):

@@ -8,7 +8,9 @@ import torch
 from fedlore import Examples, KnowledgeError
 from fedlore.data import read_table
 from fedlore.kernel.findings import errors
+from fedlore.knowledge import Feature, Knowledge, Schema
 from fedlore.knowledge.findings.checkup import check_data, check_file
+from fedlore.knowledge.findings.data import lint_data
 
 from .test_files import FILE, PREDICT, folder
 
@@ -34,10 +36,11 @@ def test_a_contradiction_of_two_tables_is_found_with_a_row(tmp_path):
 
 
 def test_every_bad_cell_of_a_table_is_reported_at_its_place(tmp_path):
-    bad = 'ash,then\n> 12,"III, II"\n' + "> x,III\n" + "< 9,IV\n"
+    bad = 'ash,seam,then\n> 12,,"III, II"\n> x,D,III\n< 9,,IV\n'
     found = check_file(folder(tmp_path, limits=bad))
     places = [(f.place.file, f.place.row, f.place.column) for f in errors(found.findings)]
-    assert ("range.csv", 3, "ash") in places and ("range.csv", 4, "then") in places
+    wrong = [(3, "ash"), (3, "seam"), (4, "then")]
+    assert places == [("range.csv", row, column) for row, column in wrong]
     assert found.knowledge is None
 
 
@@ -68,6 +71,18 @@ def test_data_show_labels_outside_rows_out_of_scope_and_weak_experts(tmp_path):
     weak = next(f for f in found.findings if f.kind == "weak-expert")
     assert "25.0%" in weak.message and "50.0%" in weak.message
     assert found.audit.outside == 1
+
+
+def test_labels_outside_are_the_ones_that_are_counted_where_values_are_missing():
+    def low(x):
+        assert not x.isnan().any()  # who knows nothing of holes is never shown one
+        return torch.tensor([[True, False]]).repeat(len(x), 1)
+
+    known = Knowledge(range=low, schema=Schema((Feature("ash", missing="mean"),), ("a", "b")))
+    data = Examples(torch.tensor([[torch.nan], [1.0]]), torch.tensor([1, 1]))
+    found, audit = lint_data(known, data, "rows.csv")
+    assert [f.args["rows"] for f in found if f.kind == "label-outside"] == [[3]]
+    assert audit.outside == 1
 
 
 @pytest.mark.parametrize("plant", ["plant-1", "plant-2", "plant-3", "plant-4"])

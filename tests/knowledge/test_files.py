@@ -18,27 +18,16 @@ classes = ["III", "II", "I"]
 edges = [55, 60]
 trust = 0.3
 label = "grade"
+features = [
+    {name = "ash", unit = "%", low = 5, high = 16},
+    {name = "Ro", unit = "%", low = 0.7, high = 1.7},
+    {name = "seam", levels = ["A", "B", "C"]},
+]
 
 [card]
 owner = "Plant 2"
 version = "3"
 date = "2026-05-01"
-
-[[features]]
-name = "ash"
-unit = "%"
-low = 5
-high = 16
-
-[[features]]
-name = "Ro"
-unit = "%"
-low = 0.7
-high = 1.7
-
-[[features]]
-name = "seam"
-levels = ["A", "B", "C"]
 
 [[predict.sources]]
 table = "predict.csv"

@@ -17,19 +17,10 @@ from fedlore.knowledge.findings import check_file
 from fedlore.knowledge.findings.sources import lint_formula, lint_limits
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 
-FEATURES = """
-[[features]]
-name = "a"
-low = 0.0
-high = 4.0
-[[features]]
-name = "b"
-low = 0.0
-high = 4.0
-"""
+FEATURES = 'features = [{name = "a", low = 0.0, high = 4.0}, {name = "b", low = 0.0, high = 4.0}]\n'
 HEADS = {
-    "classes": 'classes = ["low", "mid", "high"]\nedges = [2.0, 4.0]\n' + FEATURES,
-    "numbers": "[target]\nlower = -10\nupper = 20\nbins = 6\n" + FEATURES,
+    "classes": FEATURES + 'classes = ["low", "mid", "high"]\nedges = [2.0, 4.0]\n',
+    "numbers": FEATURES + "[target]\nlower = -10\nupper = 20\nbins = 6\n",
 }
 
 

@@ -9,8 +9,7 @@ from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.estimators import from_torch
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 
-DEVICES = ["cuda"] if torch.cuda.is_available() else []
-needs_device = pytest.mark.skipif(not DEVICES, reason="no accelerator here")
+DEVICES = ["cpu", *["cuda"] * torch.cuda.is_available()]  # on the CPU the checks themselves hold
 
 SCHEMA = Schema(
     (Feature("ash", low=0, high=30), Feature("vm", low=10, high=40), Feature("ro", low=-2, high=2)),
@@ -59,7 +58,9 @@ def models():
     }
 
 
-def check_formula(text: str, device: str) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_computed_alike(text, device):
     formula = Formula.parse(text, SCHEMA)
     for dtype in (torch.float32, torch.float64):
         x = rows(5_000).to(dtype)
@@ -70,32 +71,10 @@ def check_formula(text: str, device: str) -> None:
         torch.testing.assert_close(parts, there, rtol=0, atol=0, equal_nan=True)
 
 
-def check_model(name: str, device: str) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", models())
+def test_models_answer_alike(name, device):
     model, x = models()[name], rows(5_000).double()
     there = model(x.to(device))
     assert there.device.type == device
     torch.testing.assert_close(there.cpu(), model(x), rtol=1e-9, atol=1e-9)
-
-
-@needs_device
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("text", FORMULAS)
-def test_formulas_are_computed_alike(text, device):
-    check_formula(text, device)
-
-
-@needs_device
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", models())
-def test_models_answer_alike(name, device):
-    check_model(name, device)
-
-
-@pytest.mark.parametrize("text", FORMULAS)
-def test_the_check_of_formulas_holds_on_the_cpu(text):
-    check_formula(text, "cpu")
-
-
-@pytest.mark.parametrize("name", models())
-def test_the_check_of_models_holds_on_the_cpu(name):
-    check_model(name, "cpu")

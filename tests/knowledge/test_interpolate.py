@@ -20,13 +20,9 @@ from fedlore.studio.grids import read_grids
 from fedlore.studio.verdict import judge_row
 
 ASH = Schema((Feature("ash", "%", 0.0, 40.0),), ("A", "B", "C"))
-CLASSES = """classes = ["A", "B", "C"]
+CLASSES = """features = [{name = "ash", unit = "%", low = 0, high = 40}]
+classes = ["A", "B", "C"]
 edges = [10.0, 20.0]
-[[features]]
-name = "ash"
-unit = "%"
-low = 0
-high = 40
 [[range.sources]]
 interpolate = "limits.csv"
 """

@@ -21,6 +21,7 @@ FILE = """
 trust = 0.3
 outside = "widen"
 conflict = "project"
+features = [{name = "ash", unit = "%"}, {name = "water", unit = "%"}]
 
 [target]
 name = "gcv"
@@ -28,14 +29,6 @@ unit = "MJ/kg"
 lower = 0.0
 upper = 40.0
 bins = 80
-
-[[features]]
-name = "ash"
-unit = "%"
-
-[[features]]
-name = "water"
-unit = "%"
 
 [card]
 owner = "the laboratory"

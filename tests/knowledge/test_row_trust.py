@@ -13,17 +13,11 @@ from fedlore.knowledge.findings.checkup import check_data, check_file
 from fedlore.knowledge.regions import RowRegion
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 
-FEATURES = """
-[[features]]
-name = "ash"
-low = 5
-high = 15
-missing = "mean"
-[[features]]
-name = "origin"
-levels = ["own", "import", "spot"]
-missing = "level"
-other = true
+HEAD = """classes = ["a", "b", "c"]
+features = [
+    {name = "ash", low = 5, high = 15, missing = "mean"},
+    {name = "origin", levels = ["own", "import", "spot"], missing = "level", other = true},
+]
 """
 SAID = '[[predict.sources]]\nformula = "where(ash < 9, 0.5, 1.5)"\nedges = [1, 2]\n'
 SCHEMA = Schema(
@@ -34,7 +28,7 @@ SCHEMA = Schema(
 
 def written(folder, trust, *, more=SAID):
     path = folder / "knowledge.toml"
-    path.write_text(f'classes = ["a", "b", "c"]\n{trust}\n{FEATURES}{more}')
+    path.write_text(f"{HEAD}{trust}\n{more}")
     return path
 
 

@@ -22,17 +22,11 @@ from fedlore.knowledge.tables.table import Table
 HEAD = """
 classes = ["G1", "G2", "G3", "G4"]
 trust = 0.3
-[[features]]
-name = "ash"
-low = 5
-high = 15
-[[features]]
-name = "Ro"
-low = 0.5
-high = 2
-[[features]]
-name = "mine"
-levels = ["a", "b"]
+features = [
+    {name = "ash", low = 5, high = 15},
+    {name = "Ro", low = 0.5, high = 2},
+    {name = "mine", levels = ["a", "b"]},
+]
 """
 LOWERS = '[[shape.sources]]\nfeature = "ash"\neffect = "lowers"\n'
 

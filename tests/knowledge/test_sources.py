@@ -18,10 +18,19 @@ from fedlore.bundle.store import with_policies
 from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.core.nets import mlp
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.content import files_at
 from fedlore.knowledge.findings.checkup import check_file
-from fedlore.knowledge.sources.catalog import SOURCE_KINDS, kind_of_model, plugins_in, plugins_of
+from fedlore.knowledge.sources.catalog import (
+    SOURCE_KINDS,
+    kind_of_model,
+    plugins_in,
+    plugins_of,
+    source_of,
+)
+from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.knowledge.sources.kind import Asked
+from fedlore.knowledge.views import Mask, MaxPool
 
 from ..installed import install
 
@@ -30,10 +39,7 @@ PACKAGE = PAGE.read_text().split("```python\n")[1].split("```")[0]  # the page i
 FILE = """
 classes = ["A", "B", "C"]
 trust = 0.5
-[[features]]
-name = "ash"
-low = 0
-high = 40
+features = [{name = "ash", low = 0, high = 40}]
 [[predict.sources]]
 bands = "cuts.json"
 of = "ash"
@@ -220,6 +226,16 @@ def test_members_are_never_looked_for_on_disk(site):
     assert files.path(name) is None
     with pytest.raises(KnowledgeError, match="no member"):
         files.read(str(site))
+
+
+def test_views_are_written_where_keys_can_say_them_and_refused_elsewhere():
+    """What would read back as another view, or as one of two, is not written at all."""
+    schema, code = name_columns(("a", "b"), ("no", "yes")), EntryPoint("os:f", X.clone)
+    assert source_of(MaxPool(2, Mask((1,), code)), schema)["pool"] == 2
+    assert source_of(MaxPool(2, Mask((1,), code)), schema)["columns"] == ["b"]
+    for twice in (MaxPool(2, MaxPool(2, code)), Mask((0,), MaxPool(2, code))):
+        with pytest.raises(KnowledgeError, match="a MaxPool cannot be written"):
+            source_of(twice, schema)
 
 
 def test_entries_have_documented_keys():

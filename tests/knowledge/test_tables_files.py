@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import (
-    examine_table,
     read_rules,
-    read_sheet,
-    table_cells,
     table_of,
     write_sheet,
     write_table,
@@ -56,7 +53,7 @@ def test_read_write_read_gives_an_equal_table(tmp_path, name):
     write_table(first, tmp_path / name)
     again = read_rules(tmp_path / name, SCHEMA, kind="predict")
     assert again == first
-    assert table_cells(again) == table_cells(first)
+    assert again.cells() == first.cells()
 
 
 @pytest.mark.parametrize(
@@ -69,16 +66,6 @@ def test_an_error_in_row_17_column_ash_is_reported_as_such(tmp_path, name, where
     with pytest.raises(KnowledgeError) as error:
         read_rules(written(tmp_path, rows, name), SCHEMA, kind="predict")
     assert str(error.value).startswith(f"{where}, column 'ash': cannot tell in '12,5'")
-
-
-def test_all_bad_cells_are_found_at_once(tmp_path):
-    rows = [["ash", "coal", "then"], ["x", "D", "I"], ["> 1", "A", "IV"]]
-    page = read_sheet(written(tmp_path, rows))
-    table, findings = examine_table(page, SCHEMA, kind="predict")
-    assert table is None
-    places = [(finding.place.row, finding.place.column) for finding in findings]
-    assert places == [(2, "ash"), (2, "coal"), (3, "then")]
-    assert all(finding.severity == "error" for finding in findings)
 
 
 @pytest.mark.parametrize(

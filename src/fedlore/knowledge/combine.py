@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .missing import allow, find_lacking, hear, join_columns
-from .protocols import PredictionModel, RangeKind, RangeModel, kind_of
+from .missing import allow, find_lacking, hear
+from .protocols import PredictionModel, RangeModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +36,6 @@ class AllOf:
         if self.empty not in get_args(Empty):
             raise KnowledgeError(f"empty must be error, first or all, got '{self.empty}'")
 
-    @property
-    def kind(self) -> RangeKind:
-        return _kind(self.ranges)
-
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, or `Sets`."""
         first = allow(self.ranges[0], x)
@@ -63,10 +59,6 @@ class AllOf:
         """How a knowledge file says that these are combined."""
         return {"empty": self.empty}
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
-
     def _refuse(self, word: str, place: int, none: Tensor) -> None:
         before = " and ".join(_name(self.ranges, i) for i in range(place))
         raise KnowledgeError(
@@ -85,11 +77,6 @@ class AnyOf:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", _some(self.ranges, "ranges"))
 
-    @property
-    def kind(self) -> RangeKind:
-        # one certain member would make the union certain; marked with care all the same
-        return _kind(self.ranges)
-
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, or `Sets`."""
         said = allow(self.ranges[0], x)
@@ -107,10 +94,6 @@ class AnyOf:
     def file_keys(self) -> dict[str, Any]:
         """How a knowledge file says that these are combined."""
         return {"combine": "any"}
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
 
 
 @dataclass(frozen=True)
@@ -150,10 +133,6 @@ class FirstOf:
     def file_keys(self) -> dict[str, Any]:
         """How a knowledge file says that these are combined."""
         return {}
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some expert looks at."""
-        return join_columns(self.predictions, width)
 
 
 @dataclass(frozen=True)
@@ -204,19 +183,11 @@ class Average:
         """How a knowledge file says that these are combined."""
         return {"combine": "average"} | ({"weights": list(self.weights)} if self.weights else {})
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some expert looks at."""
-        return join_columns(self.predictions, width)
-
 
 def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:
     if not models:
         raise KnowledgeError(f"there must be at least one of the {what}")
     return tuple(models)
-
-
-def _kind(ranges: Sequence[object]) -> RangeKind:
-    return "statistical" if any(kind_of(r) == "statistical" for r in ranges) else "certain"
 
 
 def _name(models: Sequence[object], place: int) -> str:

@@ -21,12 +21,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from ..answers import Measured, Sets
 from ..core.examples import Examples
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
+from ..words import Reason
 from .intervals import Band
 from .missing import hear, list_columns
 from .protocols import Number, PredictionModel, RangeKind
@@ -103,6 +104,17 @@ class ConformalRange:
         allowed.scatter_(1, probabilities.argmax(1, keepdim=True), True)
         return allowed | ~(probabilities > 0).any(1, keepdim=True)
 
+    def entry(self) -> dict[str, Any]:
+        """As keys of a file, without the scorer."""
+        said = {"alpha": self.alpha, "score": self.score, "rows": self.rows}
+        return said | {"thresholds": list(self.thresholds)}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """How much each row is allowed, and how surely."""
+        args = {"level": 1 - self.alpha, "classes": len(self.thresholds)}
+        counts = self(x).sum(1).tolist()
+        return [[Reason("conformal-classes", {**args, "allowed": int(n)})] for n in counts]
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the scorer looks at."""
         return list_columns(self.scorer, width)
@@ -117,34 +129,42 @@ class ConformalInterval:
 
     kind: ClassVar[RangeKind] = "statistical"
 
-    point: Number
+    scorer: Number
     radius: float  # may be infinite
     alpha: float  # α: how often the interval may miss the label
     rows: int = 0  # how many calibration rows were used
 
     @staticmethod
     @without_gradient
-    def calibrate(point: Number, data: Measured, *, alpha: float = 0.05) -> ConformalInterval:
-        """Measure residuals on rows that `point` was not fitted on; silent rows do not count."""
-        if not 0.0 < alpha < 1.0:
-            raise KnowledgeError(f"alpha must lie between 0 and 1, got {alpha:g}")
+    def calibrate(scorer: Number, data: Measured, *, alpha: float = 0.05) -> ConformalInterval:
+        """Measure residuals on rows that `scorer` was not fitted on; silent rows do not count."""
+        _check(alpha)
         y = data.numbers()
         if not y.isfinite().all():
             row = int((~y.isfinite()).nonzero()[0])
             raise KnowledgeError(
                 f"calibration labels must be finite: row {row} has {float(y[row])}"
             )
-        said = point(data.x).double()
+        said = hear(scorer, data.x).double()
         heard = said.isfinite()
         radius = quantile((y - said).abs()[heard], alpha)
-        return ConformalInterval(point, radius, alpha, int(heard.sum()))
+        return ConformalInterval(scorer, radius, alpha, int(heard.sum()))
 
     def __call__(self, x: Tensor, /) -> Sets:
-        return Band(self.point, self.radius, self.radius)(x)
+        return Band(self.scorer, self.radius, self.radius)(x)
+
+    def entry(self) -> dict[str, Any]:
+        """As keys of a file, without the scorer."""
+        return {"alpha": self.alpha, "rows": self.rows, "thresholds": [self.radius]}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """How wide the interval of each row is, and how sure."""
+        said = Reason("conformal-number", {"level": 1 - self.alpha, "radius": self.radius})
+        return [[said] for _ in range(len(x))]
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the model looks at."""
-        return list_columns(self.point, width)
+        return list_columns(self.scorer, width)
 
 
 def strangeness(probabilities: Tensor, score: ConformalScore = "lac") -> Tensor:
@@ -169,7 +189,7 @@ def quantile(scores: Tensor, alpha: float) -> float:
     return float(scores.kthvalue(max(rank, 1)).values)
 
 
-def _check(alpha: float, score: str) -> None:
+def _check(alpha: float, score: str = "lac") -> None:
     if not 0.0 < alpha < 1.0:
         raise KnowledgeError(f"alpha must lie between 0 and 1, got {alpha:g}")
     if score not in get_args(ConformalScore):

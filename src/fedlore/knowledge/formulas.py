@@ -30,8 +30,8 @@ from ..kernel.enclosure import Boxes
 from ..kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ..kernel.intervals import Arithmetic
 from ..kernel.schema import Schema
+from ..words import Reason
 from .missing import find_lacking, hear, join_columns, list_columns
-from .protocols import RangeKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,9 +50,16 @@ _LANES = 64  # a multiple of the widest vector unit
 class Formula:
     """One number per row, from the features of a schema."""
 
+    edges: ClassVar[tuple[float, ...]] = ()  # it names no class
+
     text: str
     schema: Schema
     tree: Tree
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self, self
 
     @staticmethod
     def parse(text: str, schema: Schema, *, words: bool = False) -> Formula:
@@ -75,6 +82,14 @@ class Formula:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns of the features it uses."""
         return tuple(sorted(columns_in(self.tree)))
+
+    def entry(self) -> dict[str, Any]:
+        """As a source of a file."""
+        return {"formula": self.text}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What it comes to in each row."""
+        return side_reasons("expert", self, x)
 
     @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:
@@ -301,15 +316,35 @@ class GradedFormula:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k), one-hot."""
-        value = _values(self.formula, x)
+        value = values_of(self.formula, x)
         grading = GradeEdges(self.edges)
         k = grading.classes
         rows = torch.eye(k + 1, k, dtype=value.dtype, device=x.device)  # the last one abstains
         return rows.index_select(0, grading(value).masked_fill_(~value.isfinite(), k))
 
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.formula, self.formula
+
+    @property
+    def text(self) -> str:
+        """The formula as it was written."""
+        return str(getattr(self.formula, "text", "a formula"))
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formula looks at."""
         return list_columns(self.formula, width)
+
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None of any other function."""
+        if not isinstance(self.formula, Formula):
+            return None
+        return {**self.formula.entry(), "edges": self.edges}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formula comes to in each row."""
+        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
 
 
 @dataclass(frozen=True)
@@ -331,7 +366,7 @@ class SoftFormula:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k); rows sum to 1, or to 0 where the formula is undefined."""
-        value = _values(self.formula, x)
+        value = values_of(self.formula, x)
         edges = torch.tensor(self.edges, dtype=torch.float64, device=x.device)
         below = torch.special.ndtr((edges - value.double().unsqueeze(1)) / self.spread)
         rows = torch.diff(
@@ -343,6 +378,15 @@ class SoftFormula:
         """The columns that the formula looks at."""
         return list_columns(self.formula, width)
 
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None of any other function."""
+        said = GradedFormula(self.formula, self.edges).entry()
+        return said and said | {"spread": self.spread}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formula comes to in each row."""
+        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+
 
 @dataclass(frozen=True)
 class FormulaRange:
@@ -352,8 +396,6 @@ class FormulaRange:
     more than rounding the two contradict each other: `crossed` refuses, or allows all. Where it
     would allow all, it does so too where a value is missing that either looks at.
     """
-
-    kind: ClassVar[RangeKind] = "certain"
 
     lower: _Number | None = None
     upper: _Number | None = None
@@ -389,28 +431,72 @@ class FormulaRange:
         rows = every.triu().index_select(0, grading(low))
         return rows.logical_and_(every.tril().index_select(0, grading(high)))
 
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None where a side is no formula."""
+        texts = side_texts(self)
+        return texts and {**texts, "edges": self.edges, "crossed": self.crossed}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What limits each row."""
+        return limit_reasons(self, x)
+
     def cross(self, x: Tensor) -> Tensor:
         """Where the two contradict each other, (n,) bool."""
         return _apart(*self.limits(x))
 
     def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two ends for each row, (n,); infinite where they do not limit."""
-        low = None if self.lower is None else _values(self.lower, x)
-        high = None if self.upper is None else _values(self.upper, x)
-        one = low if low is not None else high
-        assert one is not None  # for the type checker: checked at the door
-        low = torch.full_like(one, -torch.inf) if low is None else low
-        high = torch.full_like(one, torch.inf) if high is None else high
-        low, high = low.to(x.device), high.to(x.device)
-        limits, limited = low.isfinite(), high.isfinite()
+        low, high = end_values(self.lower, x, -torch.inf), end_values(self.upper, x, torch.inf)
         if self.crossed == "all" and self.lower is not None and self.upper is not None:
-            whole = ~find_lacking(self, x)  # with the value they might cross
-            limits, limited = limits & whole, limited & whole
-        return torch.where(limits, low, -torch.inf), torch.where(limited, high, torch.inf)
+            lacking = find_lacking(self, x)  # with the value they might cross
+            low, high = low.masked_fill(lacking, -torch.inf), high.masked_fill(lacking, torch.inf)
+        return low, high
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.lower, self.upper
+
+    @property
+    def text(self) -> str:
+        """`lower = 3 * ash, upper = 80`."""
+        sides = {"lower": self.lower, "upper": self.upper}
+        return ", ".join(f"{key} = {getattr(s, 'text', '')}" for key, s in sides.items() if s)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either formula looks at."""
         return join_columns([s for s in (self.lower, self.upper) if s is not None], width)
+
+
+def side_reasons(side: str, number: Any, x: Tensor, text: str = "") -> list[list[Reason]]:
+    """What a formula, a function or a number comes to in each row; nothing where it is none."""
+    if number is None:
+        return [[] for _ in range(len(x))]
+    text = getattr(number, "text", text)
+    kind, args = ("formula", {"side": side, "text": text}) if text else ("limit", {"side": side})
+    values = end_values(number, x, torch.nan).tolist()
+    return [[Reason(kind, {**args, "value": v})] if math.isfinite(v) else [] for v in values]
+
+
+def limit_reasons(limits: Any, x: Tensor) -> list[list[Reason]]:
+    """The two ends of a range in each row."""
+    both = (side_reasons("lower", limits.lower, x), side_reasons("upper", limits.upper, x))
+    return [low + high for low, high in zip(*both, strict=True)]
+
+
+def side_texts(limits: Any) -> dict[str, Any] | None:
+    """The sides of a range as keys of a file; None where one is no formula."""
+    sides = zip(("lower", "upper"), limits.sides, strict=True)
+    stated = {key: side for key, side in sides if side is not None}
+    written = all(isinstance(side, Formula) for side in stated.values())
+    return {key: side.text for key, side in stated.items()} if written else None
+
+
+def sides_of(model: object) -> tuple[Any, Any] | None:
+    """Between which formulas or fixed numbers lies what a model says; None of any other model."""
+    sides: tuple[Any, Any] = getattr(model, "sides", (model,) * 2)
+    known = all(side is None or isinstance(side, Formula | int | float) for side in sides)
+    return sides if known else None
 
 
 def _apart(low: Tensor, high: Tensor) -> Tensor:
@@ -419,7 +505,17 @@ def _apart(low: Tensor, high: Tensor) -> Tensor:
     return (low > high) & (low - high > near)
 
 
-def _values(number: _Number, x: Tensor) -> Tensor:
+def end_values(side: _Number | float | None, x: Tensor, absent: float) -> Tensor:
+    """One end of a range for each row, (n,); `absent` where it does not limit."""
+    if side is None or isinstance(side, float | int):
+        end = absent if side is None else float(side)
+        return torch.full((len(x),), end, dtype=torch.float64, device=x.device)
+    value = values_of(side, x)
+    return torch.where(value.isfinite(), value, absent)
+
+
+def values_of(number: _Number, x: Tensor) -> Tensor:
+    """The number of each row, (n,)."""
     value = hear(number, x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..answers import Line, Sets
+from ..answers import Sets
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .missing import hear, join_columns, list_columns
-from .protocols import Number, RangeKind
+from ..words import Reason
+from .formulas import end_values, limit_reasons, side_texts, values_of
+from .missing import join_columns, list_columns
+from .protocols import Number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +24,8 @@ class Between:
     A side that is absent, or undefined in a row (NaN), does not limit that row.
     """
 
-    kind: ClassVar[RangeKind] = "certain"
+    edges: ClassVar[tuple[float, ...]] = ()  # it allows no classes
+    crossed: ClassVar[str] = "error"  # where lower > upper it refuses the row
 
     lower: Number | float | None = None
     upper: Number | float | None = None
@@ -32,7 +35,8 @@ class Between:
             raise KnowledgeError("a range needs a lower or an upper side")
 
     def __call__(self, x: Tensor, /) -> Sets:
-        low, high = _side(self.lower, x, -torch.inf), _side(self.upper, x, torch.inf)
+        ends = (self.lower, -torch.inf), (self.upper, torch.inf)
+        low, high = (end_values(side, x, absent).double() for side, absent in ends)
         crossed = low > high
         if crossed.any():
             row = int(crossed.nonzero()[0])
@@ -41,6 +45,25 @@ class Between:
                 f"{row}: {float(low[row])!r} > {float(high[row])!r}"
             )
         return Sets.of(low, high)
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """What is said lies from the one to the other."""
+        return self.lower, self.upper
+
+    def entry(self) -> dict[str, Any]:
+        """As a source of a file."""
+        texts = side_texts(self)
+        if texts is None:
+            raise KnowledgeError(
+                "a Between with fixed numbers or functions cannot be written to a file: give its "
+                "sides as formulas, Formula.parse('55', schema)"
+            )
+        return texts
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What limits each row."""
+        return limit_reasons(self, x)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that either side looks at."""
@@ -54,8 +77,6 @@ class Band:
     Where the formula is undefined every number is possible.
     """
 
-    kind: ClassVar[RangeKind] = "certain"
-
     point: Number
     below: float
     above: float
@@ -66,7 +87,7 @@ class Band:
                 raise KnowledgeError(f"{name} must not be negative, got {value}")
 
     def __call__(self, x: Tensor, /) -> Sets:
-        middle = _values(self.point, x)
+        middle = values_of(self.point, x).double()
         low, high = middle - self.below, middle + self.above
         silent = ~middle.isfinite()
         return Sets.of(low.masked_fill(silent, -torch.inf), high.masked_fill(silent, torch.inf))
@@ -74,16 +95,3 @@ class Band:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formula looks at."""
         return list_columns(self.point, width)
-
-
-def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
-    if side is None:
-        return torch.full((len(x),), absent, dtype=torch.float64, device=x.device)
-    if isinstance(side, float | int):
-        return torch.full((len(x),), float(side), dtype=torch.float64, device=x.device)
-    value = _values(side, x)
-    return torch.where(value.isfinite(), value, absent)
-
-
-def _values(number: Number, x: Tensor) -> Tensor:
-    return Line().prediction(hear(number, x), x)

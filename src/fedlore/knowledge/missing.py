@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 def list_columns(model: Any, width: int) -> tuple[int, ...]:
     """The columns that a model looks at, out of so many; all of them where it does not say."""
     looks = getattr(model, "looks_at", None)
-    if looks is None:
+    if looks is not None:
+        return tuple(looks(width))
+    if hasattr(model, "see") or not hasattr(model, "parts"):
         return tuple(range(width))
-    found: tuple[int, ...] = looks(width)
-    return found
+    return join_columns(model.parts, width)
 
 
 def join_columns(models: Iterable[Any], width: int) -> tuple[int, ...]:
     """The columns that some models look at together."""
     return tuple(sorted({c for model in models for c in list_columns(model, width)}))
+
+
+def knows_holes(model: Any) -> bool:
+    """Whether a model can be asked about rows with missing values."""
+    return hasattr(model, "looks_at") or hasattr(model, "parts")
 
 
 def find_lacking(model: Any, x: Tensor) -> Tensor:
@@ -97,7 +103,7 @@ def _evaluate(model: Any, x: Tensor) -> _Said:
     see = getattr(model, "see", None)
     if see is not None:  # a view: what its model looks at is among what it sees
         return _ask(model.model, see(x))
-    if hasattr(model, "looks_at"):
+    if knows_holes(model):
         return model(x), None
     lacking = find_lacking(model, x)
     if not lacking.any():
@@ -116,7 +122,9 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
         if feature.may_miss:
             good[:, column] |= flat[:, column].isnan()
         if feature.levels:
-            good[:, column] &= is_level(flat[:, column], feature) | flat[:, column].isnan()
+            values, count = flat[:, column], len(feature.levels) + feature.other
+            level = (values >= 0) & (values < count) & (values == values.floor())
+            good[:, column] &= level | values.isnan()
     if good.all():
         return
     row, column = (~good).nonzero()[0].tolist()
@@ -126,12 +134,6 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
     more = int((~good).any(1).sum()) - 1
     others = f" ({more} rows after it cannot be used either)" if more else ""
     raise KnowledgeError(f"data row {row}: column {name} {found}{others}")
-
-
-def is_level(values: Tensor, feature: Feature) -> Tensor:
-    """Whether numbers are positions of levels, (n,) -> (n,) bool."""
-    count = len(feature.levels) + feature.other
-    return (values >= 0) & (values < count) & (values == values.floor())
 
 
 def hide_others(x: Tensor, schema: Schema | None) -> Tensor:

@@ -37,15 +37,16 @@ RangeKind = Literal["certain", "statistical"]
 
 
 def kind_of(model: object) -> RangeKind:
-    """The kind of a range: what it says itself, else what the model behind a view says.
+    """The kind of a range: what it says itself, else statistical where a model inside it is.
 
-    A range that says nothing is an expert's, as the paper has it: certain.
+    A range that says nothing is an expert's, as the paper has it: certain. Where one certain part
+    would make a union certain, it is marked with care all the same.
     """
     said = getattr(model, "kind", None)
-    if said is not None:
+    if said is not None or model is None:
         return "statistical" if said == "statistical" else "certain"
-    inner = getattr(model, "model", None)
-    return "certain" if inner is None else kind_of(inner)
+    parts = getattr(model, "parts", (getattr(model, "model", None),))
+    return "statistical" if "statistical" in map(kind_of, parts) else "certain"
 
 
 @dataclass(frozen=True)

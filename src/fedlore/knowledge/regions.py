@@ -72,7 +72,15 @@ class RowRegion:
         scope = scope_of(self.schema.features)
         return stays_among(tree, (True, False), np.array([0.5]), scope, APART)
 
-    def row_words(self, row: tuple[float, ...], other: RowRegion) -> str:
+    def check_apart(self, other: RowRegion, meet: str, unsure: str) -> None:
+        """Refuse a region that meets another in a row of the scope, or may do so."""
+        found = self.find_meeting(other)
+        if found.example is not None:
+            raise KnowledgeError(f"{meet}, such as {self._row_words(found.example, other)}")
+        if found.status != "proved":
+            raise KnowledgeError(unsure)
+
+    def _row_words(self, row: tuple[float, ...], other: RowRegion) -> str:
         """What a row has in the features that either of two regions looks at."""
         columns = sorted({*self.columns, *other.columns})
         features = self.schema.features

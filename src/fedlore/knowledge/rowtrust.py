@@ -102,11 +102,8 @@ class RowTrust:
         width = len(self.schema.features)
         found = {column for region in self.regions for column in self._place(region).columns}
         found |= {self.schema.column(name) for name in self.features}
-        return tuple(
-            sorted(
-                found | set(self.learned_formula.looks_at(width) if self.learned_formula else ())
-            )
-        )
+        found |= set(self.learned_formula.looks_at(width) if self.learned_formula else ())
+        return tuple(sorted(found))
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -200,19 +197,13 @@ class RowTrust:
         for other in self.regions[: place - 1]:
             if other.trust is not None and other.trust == region.trust:
                 continue  # they agree wherever they meet
-            there = self._place(other)
-            found = here.find_meeting(there)
-            if found.example is not None:
-                row = here.row_words(found.example, there)
-                raise KnowledgeError(
-                    f"'{region.where}' ({_say(region)}) and '{other.where}' ({_say(other)}) "
-                    f"disagree in the same rows, such as {row}"
-                )
-            if found.status != "proved":
-                raise KnowledgeError(
-                    f"'{region.where}' cannot be told apart from '{other.where}', which says "
-                    f"{_say(other)}"
-                )
+            here.check_apart(
+                self._place(other),
+                f"'{region.where}' ({_say(region)}) and '{other.where}' ({_say(other)}) disagree "
+                "in the same rows",
+                f"'{region.where}' cannot be told apart from '{other.where}', which says "
+                f"{_say(other)}",
+            )
 
 
 def find_trust(rows: RowTrust | None, orders: Orders | None, x: Tensor) -> Tensor | None:

@@ -7,24 +7,25 @@ never excludes a class: a range is made of rules that always hold.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.findings import Place
+from ..words import Reason
 from .formulas import FormulaRange, GradedFormula
-from .missing import allow, find_lacking, hear, join_columns
+from .missing import find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
+from .tables.program import row_dtype
 from .tables.soft import (
     SoftTable,
-    ask_both,
+    Statement,
     find_allowed,
     find_odds,
     find_unsure,
     share_weight,
-    split_rules,
 )
 
 if TYPE_CHECKING:
@@ -51,13 +52,19 @@ class SoftFormulas:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
-        allowed = find_allowed(self.within, x, len(self.model.edges) + 1)
+        allowed = find_allowed(self.within, x, self.classes)
         lean, heard = self.log_odds(x, allowed)
-        return share_weight(lean, heard & ~find_unsure(self, x), allowed).to(_dtype(x))
+        sure = ~find_unsure(self.unsure(x), self.within, x)
+        return share_weight(lean, heard & sure, allowed).to(row_dtype(x))
+
+    @property
+    def classes(self) -> int:
+        """How many classes it speaks of."""
+        return len(self.model.edges) + 1
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the formulas or the range look at."""
-        return join_columns(ask_both(self.model, self.within), width)
+        return join_columns(filter(None, (self.model, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a value is missing that the formulas look at, (n,) bool."""
@@ -65,13 +72,35 @@ class SoftFormulas:
 
     def log_odds(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What this adds to the log weight of each class, (n, k), and where it is heard, (n,)."""
-        graded = isinstance(self.model, GradedFormula)
-        named = hear(self.model, x) > 0 if graded else allow(self.model, x).bool()
+        named = hear(self.model, x) > 0  # of a range those that it allows
         inside = (named & allowed).sum(1, keepdim=True).double()
         every = allowed.sum(1, keepdim=True)
         toward, against, heard = find_odds(self.confidence, inside, every)
         lean = torch.where(named, toward, against)
         return torch.where(heard & allowed, lean, 0.0), heard.squeeze(1)
+
+    def statements(self, x: Tensor) -> Iterable[Statement]:
+        """What it says of rows."""
+        named = hear(self.model, x) > 0
+        spoken = named.any(1) & ~named.all(1) & ~self.unsure(x)
+        return [Statement(f"'{self.model.text}'", Place(), self.confidence, spoken, named)]
+
+    def entry(self) -> dict[str, Any] | None:
+        """As a source of a file; None where a formula is a function."""
+        said = self.model.entry()
+        return said and said | {"confidence": self.confidence}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        """What the formulas come to in each row, and how often they hold."""
+        share = self.confidence
+        return [
+            [Reason("soft", {"inner": one, "confidence": share}) for one in some]
+            for some in self.model.reasons(x)
+        ]
+
+    def split(self) -> tuple[list[Any], list[SoftFormulas]]:
+        """What of a range always holds, and what does in most cases only."""
+        return [], [self]
 
 
 SoftRange = SoftTable | SoftFormulas
@@ -92,15 +121,15 @@ class Softened:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): distributions, or zero rows where nobody says anything."""
-        allowed = find_allowed(self.within, x, count_soft(self.ranges[0]))
+        allowed = find_allowed(self.within, x, self.classes)
         parts = [model.log_odds(x, allowed) for model in self.ranges]
         lean, heard = parts[0]
         for more, also in parts[1:]:
             lean, heard = lean + more, heard | also
-        unsure = find_unsure(self, x)
+        unsure = find_unsure(self.unsure(x), self.within, x)
         alone = share_weight(lean, heard & ~unsure, allowed)
         if self.expert is None:
-            return alone.to(_dtype(x))
+            return alone.to(row_dtype(x))
         said = hear(self.expert, x).double()
         moved = said * lean.sub(lean.amax(1, keepdim=True)).exp()
         total = moved.sum(1, keepdim=True)
@@ -109,7 +138,12 @@ class Softened:
         outright = (said == 1.0).any(1, keepdim=True)
         moved = torch.where(unsure.unsqueeze(1) & ~outright, 0.0, moved)
         spoken = (said != 0).any(1, keepdim=True)
-        return torch.where(spoken, moved, alone).to(_dtype(x))
+        return torch.where(spoken, moved, alone).to(row_dtype(x))
+
+    @property
+    def classes(self) -> int:
+        """How many classes it speaks of."""
+        return self.ranges[0].classes
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -120,16 +154,9 @@ class Softened:
         expert = None if self.expert is None else parts[0]
         return replace(self, expert=expert, ranges=parts[len(parts) - len(self.ranges) :])
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the expert or a range looks at."""
-        return join_columns(self.parts, width)
-
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a missing value leaves open which ranges weigh in, (n,) bool."""
         return torch.stack([model.unsure(x) for model in self.ranges]).any(0)
-
-
-_SOFT = (Softened, SoftTable, SoftFormulas)
 
 
 def soften(expert: PredictionModel | None, ranges: Sequence[SoftRange]) -> PredictionModel | None:
@@ -141,14 +168,9 @@ def split_ranges(models: Sequence[Any]) -> tuple[list[Any], list[SoftRange]]:
     """The ranges that always hold, and what of them holds in most cases only."""
     hard, soft = list[Any](), list[SoftRange]()
     for model in models:
-        if isinstance(model, SoftTable):
-            always, mostly = split_rules(model)
-            hard += [] if always is None else [always]
-            soft.append(mostly)
-        elif isinstance(model, SoftFormulas):
-            soft.append(model)
-        else:
-            hard.append(model)
+        always, mostly = model.split() if hasattr(model, "split") else ([model], [])
+        hard += always
+        soft += mostly
     return hard, soft
 
 
@@ -158,7 +180,7 @@ def place_within(model: Any, within: RangeModel | None) -> Any:
     if change is not None:
         parts = tuple(place_within(one, within) for one in model.parts)
         model = model if all(map(operator.is_, parts, model.parts)) else change(parts)
-    if isinstance(model, _SOFT) and model.within is not within:
+    if getattr(model, "within", within) is not within:
         return replace(model, within=within)
     return model
 
@@ -171,66 +193,4 @@ def lone_expert(model: Any) -> Any:
 def has_soft(model: Any) -> bool:
     """Whether anything in a prediction holds in most cases only."""
     inner = model.parts if hasattr(model, "with_parts") else ()
-    return isinstance(model, _SOFT) or any(map(has_soft, inner))
-
-
-def count_soft(model: SoftRange) -> int:
-    """How many classes a soft range speaks of."""
-    if isinstance(model, SoftTable):
-        return len(model.table.schema.classes)
-    return len(model.model.edges) + 1
-
-
-def _dtype(x: Tensor) -> torch.dtype:
-    return x.dtype if x.is_floating_point() else torch.float32
-
-
-@dataclass(frozen=True, eq=False)
-class Statement:
-    """One rule, or the formulas of one source, on n rows."""
-
-    name: str
-    place: Place
-    confidence: float  # the share of cases in which it is said to hold
-    spoken: Tensor  # (n,) bool  where it is heard
-    named: Tensor  # (n, k) or (1, k) bool  what it says
-
-    def right(self, y: Tensor) -> Tensor:
-        """Where it is heard and names the label, (n,) bool."""
-        named = self.named.expand(len(y), -1).gather(1, y.unsqueeze(1)).squeeze(1)
-        return self.spoken & named
-
-
-def list_statements(model: SoftRange, x: Tensor) -> Iterator[Statement]:
-    """Every statement of a soft model, in the order of its file.
-
-    A rule that always holds, as some of a prediction table do, has confidence 1.
-    """
-    if isinstance(model, SoftFormulas):
-        yield _state_formulas(model, x)
-        return
-    table = model.table
-    spoken = model.speaking(x)
-    for index, rule in enumerate(table.rules):
-        named = torch.zeros(1, len(table.schema.classes), dtype=torch.bool)
-        named[0, list(rule.outcome)] = True
-        yield Statement(
-            table.label(index),
-            rule.place,
-            model.confidences[index],
-            spoken[:, index],
-            named.to(x.device),
-        )
-
-
-def _state_formulas(model: SoftFormulas, x: Tensor) -> Statement:
-    if isinstance(model.model, GradedFormula):
-        named = hear(model.model, x) > 0
-        text = getattr(model.model.formula, "text", "a formula")
-    else:
-        named = allow(model.model, x).bool()
-        sides = {"lower": model.model.lower, "upper": model.model.upper}
-        parts = [f"{key} = {getattr(one, 'text', '')}" for key, one in sides.items() if one]
-        text = ", ".join(parts)
-    spoken = named.any(1) & ~named.all(1) & ~find_lacking(model.model, x)
-    return Statement(f"'{text}'", Place(), model.confidence, spoken, named)
+    return hasattr(model, "within") or any(map(has_soft, inner))

@@ -91,10 +91,6 @@ class Recalibrated:
         """The same confusion of another expert."""
         return replace(self, expert=parts[0])
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the expert looks at."""
-        return list_columns(self.expert, width)
-
 
 def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
     """The expert's rows as distributions within the range, (n, k)."""
@@ -122,11 +118,11 @@ def look_through(
 
 
 def view_keys(model: Any, schema: Schema) -> tuple[Any, dict[str, Any]]:
-    """The model behind its views, and those as keys."""
+    """The model behind the views that `look_through` puts before it, and those as keys."""
+    keys: dict[str, Any] = {}
     if isinstance(model, MaxPool):
-        inner, keys = view_keys(model.model, schema)
-        return inner, keys | {"pool": model.size}
-    if isinstance(model, Mask) and not isinstance(model.model, Mask):
-        inner, keys = view_keys(model.model, schema)
-        return inner, keys | {"columns": [schema.names[column] for column in model.columns]}
-    return model, {}
+        keys["pool"], model = model.size, model.model
+    if isinstance(model, Mask):
+        keys["columns"] = [schema.names[column] for column in model.columns]
+        model = model.model
+    return model, keys

@@ -147,6 +147,10 @@ _LABELS = (
 )
 _TRUST_LOW = "keep trust low, or leave the prediction out"
 
+_OF = ("prediction", "lower", "upper")
+_EMPTY = dict.fromkeys(("limits", "above", "below"), _LIMITS)
+_EMPTY |= dict.fromkeys(("error", "first", "all"), _SOURCES)
+
 #: Kind, or kind/case -> what was found, what to do.
 FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
     # faults that were refused with a sentence of their own
@@ -232,19 +236,12 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
     "more": ("{count} more of kind '{of}'", ""),
     # formulas and sources over the scope
     "outside-range": (_shown_by("outside-range"), _CORRECT),
-    "undefined/prediction": (_shown_by("undefined/prediction"), _GUARD),
-    "undefined/lower": (_shown_by("undefined/lower"), _GUARD),
-    "undefined/upper": (_shown_by("undefined/upper"), _GUARD),
+    **{f"undefined/{of}": (_shown_by(f"undefined/{of}"), _GUARD) for of in _OF},
     "unreached": (
         "no row of the scope is predicted to be '{name}' ({low:g} to {high:g})",
         "check the edges and the units of the features",
     ),
-    "empty-range/limits": (_shown_by("empty-range/limits"), _LIMITS),
-    "empty-range/above": (_shown_by("empty-range/above"), _LIMITS),
-    "empty-range/below": (_shown_by("empty-range/below"), _LIMITS),
-    "empty-range/error": (_shown_by("empty-range/error"), _SOURCES),
-    "empty-range/first": (_shown_by("empty-range/first"), _SOURCES),
-    "empty-range/all": (_shown_by("empty-range/all"), _SOURCES),
+    **{f"empty-range/{how}": (_shown_by(f"empty-range/{how}"), do) for how, do in _EMPTY.items()},
     "outside-range/formula": ("{rule}: the prediction leaves the range", _ONE_WRONG),
     "empty-range/formula": ("{rule}: the formulas leave none of its numbers", _ONE_WRONG),
     "unchecked": ("the {model} is not checked over the scope", ""),

@@ -15,9 +15,9 @@ from ...answers.sets import Sets
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
-from ...knowledge.soft import SoftFormulas, SoftRange, list_statements
+from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.catalog import kind_of_model, parts_of
-from ...knowledge.tables.numbers import IntervalTable, NumberTable
+from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Recalibrated
@@ -87,7 +87,7 @@ def _ask_inputs(schema: Schema, rows: Tensor) -> Iterator[Fact]:
 def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
     """Rules of tables one by one, other sources as a whole."""
     for place, (leaf, seen) in enumerate(_leaves(model, x), 1):
-        if isinstance(leaf, Table | NumberTable | IntervalTable):
+        if isinstance(leaf, Table | NumberTable):
             yield from _ask_rules(leaf, seen, y, kind)
             continue
         if isinstance(leaf, SoftTable | SoftFormulas):
@@ -110,37 +110,35 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
 
 
 def _ask_rules(
-    model: Table | NumberTable | IntervalTable, x: Tensor, y: Tensor, kind: QuestionKind
+    model: Table | NumberTable, x: Tensor, y: Tensor, kind: QuestionKind
 ) -> Iterator[Fact]:
     """Each rule where it speaks: of a prediction the one that is heard, of a range all that hit."""
-    table = model if isinstance(model, Table) else model.table
+    table = model.table
     lacking = find_lacking(table, x).unsqueeze(1)
     hits = torch.zeros(len(x), len(table.rules), dtype=torch.bool)
     hits[~lacking.squeeze(1)] = table.hits(x[~lacking.squeeze(1)])
-    if table.policy in ("first", "priority"):
-        order = torch.tensor(table.order)
-        earlier = hits[:, order].cumsum(1)[:, order.argsort()]
-        hits &= earlier == 1
+    hits = table.first_of(hits)
     for index, rule in enumerate(table.rules):
         wrong = _wrong_by(model, rule, y)
         values = torch.where(hits[:, index], wrong.double(), torch.nan)
         yield Fact(Question(f"{table.place}, {table.label(index)}", kind), values)
 
 
-def _wrong_by(model: Table | NumberTable | IntervalTable, rule: Rule, y: Tensor) -> Tensor:
+def _wrong_by(model: Table | NumberTable, rule: Rule, y: Tensor) -> Tensor:
     """Whether a rule is wrong about each label; of one that names a number, by how much."""
     if isinstance(model, Table):
         return ~torch.isin(y, torch.tensor(rule.outcome))
-    if isinstance(model, NumberTable):
-        return (y - model.values[rule.outcome[0]]).abs()
-    inside = [(low <= y) & (y <= high) for low, high in model.sets[rule.outcome[0]]]
+    pairs = model.sets[rule.outcome[0]]
+    if model.table.kind == "predict":
+        return (y - pairs[0][0]).abs()
+    inside = [(low <= y) & (y <= high) for low, high in pairs]
     return ~torch.stack(inside).any(0)
 
 
 def _ask_soft(model: SoftRange, x: Tensor, y: Tensor, place: int) -> Iterator[Fact]:
     """What holds in most cases only, held to how often it says itself that it holds."""
     whole = ~find_lacking(model, x)
-    for one in list_statements(model, x):
+    for one in model.statements(x):
         wrong = (~one.right(y)).double()
         name = f"prediction {place} ({one.name})"
         if isinstance(model, SoftTable):

@@ -47,12 +47,12 @@ from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.estimators import TorchModel
 from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
-from ...knowledge.missing import list_columns
+from ...knowledge.missing import knows_holes, list_columns
 from ...knowledge.models import Knowledge
-from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
+from ...knowledge.soft import Softened, SoftFormulas, SoftRange
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
-from ...knowledge.tables.numbers import IntervalTable, NumberTable
+from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool, Recalibrated
@@ -96,7 +96,7 @@ def add_source(rows: Rows, model: Any) -> Answer:
     """What a knowledge model says of rows."""
     compile_ = GRAPHS.get(type(model)) or _own_graph(model)
     found = compile_(rows, model)
-    if not rows.width or hasattr(model, "looks_at") or hasattr(model, "see"):
+    if not rows.width or knows_holes(model):
         return found
     if type(model) not in GRAPHS:
         raise KnowledgeError(
@@ -211,8 +211,7 @@ def _within(rows: Rows, model: Softened | SoftRange) -> tuple[Value, Value | Non
     """The range of what is soft, (n, k) bool, and where a value lacks that it looks at."""
     if model.within is not None:
         return add_range(rows, model.within).rows, rows.lacking(model.within)
-    one = model.ranges[0] if isinstance(model, Softened) else model
-    return every_class(rows.build, rows.x, count_soft(one)), None
+    return every_class(rows.build, rows.x, model.classes), None
 
 
 def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
@@ -391,7 +390,8 @@ def _make(catalog: dict[type, Callable[[Rows, Any], Any]], model: Any) -> Callab
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
     table = table_of(model.table)
-    return table_point(rows.view, table, [model.values[min(rule.outcome)] for rule in table.rules])
+    values = [model.sets[min(rule.outcome)][0][0] for rule in table.rules]
+    return table_point(rows.view, table, values)
 
 
 def _first_point(rows: Rows, model: FirstOf) -> Answer:
@@ -412,10 +412,10 @@ def _band(rows: Rows, model: Band) -> SetNodes:
 
 
 def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
-    return band_set(rows.build, add_point(rows, model.point), model.radius, model.radius)
+    return band_set(rows.build, add_point(rows, model.scorer), model.radius, model.radius)
 
 
-def _interval_table(rows: Rows, model: IntervalTable) -> SetNodes:
+def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:
     table = table_of(model.table)
     return table_set(rows.view, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
@@ -439,7 +439,7 @@ _SETS: dict[type, Callable[[Rows, Any], SetNodes]] = {
     Between: _between,
     Band: _band,
     ConformalInterval: _conformal_band,
-    IntervalTable: _interval_table,
+    NumberTable: _interval_table,
     AllOf: _meet_sets,
     AnyOf: _join_sets,
     Mask: lambda rows, model: add_set(rows.of_columns(model.columns), model.model),

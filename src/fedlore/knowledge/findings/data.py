@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...answers import Measured
+from ...answers.axis import find_outside
 from ...core.examples import Examples
-from ...core.tensors import without_gradient
 from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
@@ -68,7 +69,10 @@ def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:
 
 def _classes(known: Knowledge, audit: Audit, data: Examples, file: str) -> Iterator[Finding]:
     if audit.outside:
-        rows = (_outside(known, data).nonzero().flatten() + _FIRST).tolist()
+        calm = replace(known, conflict="abstain")
+        allowed = calm.annotate(data, known.answers, training=False).allowed
+        assert allowed is not None and data.y is not None  # some were counted
+        rows = (find_outside(allowed, data.y).nonzero().flatten() + _FIRST).tolist()
         yield _label_outside(known, rows[0], file, {"rows": rows})
     if audit.conflicts:
         yield _conflicts(known, audit.conflicts, file, "rows")
@@ -106,10 +110,3 @@ def _label_outside(
 def _conflicts(known: Knowledge, count: int, file: str, case: str) -> Finding:
     args = {"count": count, "policy": known.conflict}
     return Finding(_CONFLICTS[known.conflict], "outside-range", Place(file), args, case)
-
-
-@without_gradient
-def _outside(known: Knowledge, data: Examples) -> Tensor:
-    assert known.range is not None and data.y is not None
-    allowed: Tensor = known.range(data.x)
-    return ~allowed.gather(1, data.y.unsqueeze(1)).squeeze(1)

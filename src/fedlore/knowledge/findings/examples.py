@@ -8,10 +8,7 @@ range; of a number one that must be possible), `note`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ...answers import Measured
-from ...core.examples import Examples
 from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
 from ...kernel.cells import format_outcome, number, parse_outcome, short
@@ -106,48 +103,39 @@ def check_examples(
 
 def _judge(known: Knowledge, schema: Schema, example: Expectation) -> list[_Wrong]:
     """What is not as expected."""
-    x = torch.tensor([example.values], dtype=torch.float32)
-    if known.line is not None:
-        return _judge_number(known, example, x)
-    told = known.annotate(Examples(x), known.answers)
+    axis, number = known.answers, known.line is not None
+    rows = axis.rows(torch.tensor([example.values], dtype=torch.float32))
+    said, allowed = axis.read(known.annotate(rows, axis, training=False))
     wrong: list[_Wrong] = []
     if example.expect:
-        said = SILENT_WORD
-        if told.prior is not None and bool(told.prior[0].sum() > 0):
-            said = schema.classes[int(told.prior[0].argmax())]
-        if example.expect != SILENT_WORD:
-            parse_outcome(example.expect, schema.classes, "predict")
-        if said != example.expect:
-            wrong.append(("expect", "expect", {"wanted": example.expect, "got": said}))
-    if example.allowed:
+        got, value = SILENT_WORD, math.nan
+        if said is not None and bool(axis.speaks(said)[0]):
+            value = float(said[0] if number else said[0].argmax())
+            got = f"{value:.6g}" if number else schema.classes[int(value)]
+        if not _is_as_expected(example.expect, got, value, schema, number):
+            wrong.append(("expect", "expect", {"wanted": example.expect, "got": got}))
+    if example.allowed and not number:
         wanted = parse_outcome(example.allowed, schema.classes, "range")
         every = torch.ones(len(schema.classes), dtype=torch.bool)
-        found = every if told.allowed is None else told.allowed[0]
-        got = tuple(found.nonzero().flatten().tolist())
-        if got != wanted:
-            names = format_outcome(got, schema.classes, "range")
+        possible = tuple((every if allowed is None else allowed[0]).nonzero().flatten().tolist())
+        if possible != wanted:
+            names = format_outcome(possible, schema.classes, "range")
             wrong.append(("allowed", "allowed", {"wanted": example.allowed, "got": names}))
-    return wrong
-
-
-def _judge_number(known: Knowledge, example: Expectation, x: Any) -> list[_Wrong]:
-    told = known.annotate(Measured(x), training=False)
-    wrong: list[_Wrong] = []
-    if example.expect:
-        said = math.nan if told.said is None else float(told.said[0])
-        text = SILENT_WORD if math.isnan(said) else f"{said:.6g}"
-        if example.expect == SILENT_WORD:
-            good = math.isnan(said)
-        else:
-            wanted = _number(example.expect)
-            good = abs(said - wanted) <= _CLOSE * max(abs(wanted), 1.0)
-        if not good:
-            wrong.append(("expect", "expect", {"wanted": example.expect, "got": text}))
-    if example.allowed and told.sets is not None:
-        value = torch.tensor([_number(example.allowed)], dtype=torch.float64)
-        if not bool(told.sets.holds(value)[0]):
+    elif example.allowed and allowed is not None:
+        one = torch.tensor([_number(example.allowed)], dtype=torch.float64)
+        if not bool(allowed.holds(one)[0]):
             wrong.append(("allowed", "impossible", {"wanted": example.allowed}))
     return wrong
+
+
+def _is_as_expected(expect: str, got: str, value: float, schema: Schema, number: bool) -> bool:
+    """Whether an expert's word is the one that is expected, or near the number; NaN is silence."""
+    if number and expect != SILENT_WORD:
+        wanted = _number(expect)
+        return abs(value - wanted) <= _CLOSE * max(abs(wanted), 1.0)
+    if expect != SILENT_WORD:
+        parse_outcome(expect, schema.classes, "predict")
+    return got == expect
 
 
 def _wrong_titles(titles: Sequence[str], schema: Schema) -> list[str]:

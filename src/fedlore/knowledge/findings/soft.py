@@ -14,7 +14,7 @@ from ...kernel.sheets import Rule
 from ..formulas import GradedFormula
 from ..missing import hide_others
 from ..models import Knowledge
-from ..soft import SoftFormulas, SoftRange, list_statements
+from ..soft import SoftRange
 from ..sources.catalog import leaves
 from ..tables.soft import SoftTable
 from ..tables.table import Table
@@ -29,7 +29,7 @@ _MISS = 0.05  # how often an interval may miss the true share
 
 def list_soft(*models: Any) -> list[SoftRange]:
     """All that holds in most cases only in some models."""
-    return [one for one in leaves(*models) if isinstance(one, SoftTable | SoftFormulas)]
+    return [one for one in leaves(*models) if hasattr(one, "within")]
 
 
 def lint_soft(
@@ -39,15 +39,14 @@ def lint_soft(
     both = [*list_soft(*predict), *ranges]
     if not both:
         return
-    for model in both:
-        if isinstance(model, SoftTable):
-            table = model.table
-            yield from lint_tables([table], []) if table.kind == "predict" else check_cells(table)
-            yield from _weak(model)
-            yield from _twice(model) if table.kind == "range" else ()
-    rules = sum(c < 1 for m in both if isinstance(m, SoftTable) for c in m.confidences)
-    formulas = sum(isinstance(model, SoftFormulas) for model in both)
-    yield Finding("info", "soft", place, {"rules": rules, "formulas": formulas})
+    soft = [one for one in both if isinstance(one, SoftTable)]
+    for model in soft:
+        table = model.table
+        yield from lint_tables([table], []) if table.kind == "predict" else check_cells(table)
+        yield from _weak(model)
+        yield from _twice(model) if table.kind == "range" else ()
+    rules = sum(c < 1 for model in soft for c in model.confidences)
+    yield Finding("info", "soft", place, {"rules": rules, "formulas": len(both) - len(soft)})
     if trust == 0:
         yield Finding("info", "soft-unheard", place)
     outright = [one for one in leaves(*predict) if isinstance(one, Table | GradedFormula)]
@@ -102,7 +101,7 @@ def check_soft(known: Knowledge, data: Examples, file: str) -> Iterator[Finding]
         return
     x = hide_others(data.x, known.schema)
     found = wrong = 0
-    for one in (s for model in list_soft(known.prediction) for s in list_statements(model, x)):
+    for one in (s for model in list_soft(known.prediction) for s in model.statements(x)):
         rows = int(one.spoken.sum())
         if not rows or one.confidence == 1.0:
             continue

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...answers import Bins, Sets
+from ...answers import Bins
+from ...answers.axis import axis_of
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.expressions import Tree
@@ -36,10 +37,17 @@ from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
 from ..bridge import known_of, source_of, tree_of
-from ..formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
+from ..formulas import (
+    Formula,
+    FormulaRange,
+    GradedFormula,
+    GradeEdges,
+    SoftFormula,
+    sides_of,
+)
 from ..intervals import Between
 from ..missing import allow, hear
-from ..tables.numbers import IntervalTable, NumberTable
+from ..tables.numbers import NumberTable
 from ..tables.table import Table
 from .tables import lint_tables
 
@@ -51,8 +59,6 @@ MOST_CROSSED = 500  # rules of one table that are held against formulas
 _MOST_BOXES = 64  # of one rule
 _OUTSIDE = "outside-range"
 _SEVERITY: dict[str, Severity] = {"error": "error", "abstain": "warning", "project": "info"}
-_Pairs = tuple[tuple[float, float], ...]
-_NumberRules = NumberTable | IntervalTable
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,8 @@ class Sources:
     def line(self) -> list[tuple[float, float]]:
         """Of a number: points and what lies between them, from bound to bound."""
         assert self.bins is not None
-        tables = [one for one in (*self.predict, *self.ranges) if isinstance(one, _NumberRules)]
-        pairs = [pair for one in tables for outcome in rule_outcomes(one) for pair in outcome]
+        tables = [one for one in (*self.predict, *self.ranges) if _rules_in(one) is not None]
+        pairs = [pair for one in tables for outcome in one.sets for pair in outcome]
         inner = {end for pair in pairs for end in pair if self.bins.lower < end < self.bins.upper}
         edges = [self.bins.lower, *sorted(inner), self.bins.upper]
         between = [piece for a, b in itertools.pairwise(edges) for piece in ((a, b), (b, b))]
@@ -91,13 +97,10 @@ class Sources:
 
     def tables(self, models: Sequence[Any]) -> list[Table]:
         """The tables among some models; those of a number name pieces of the line."""
-        return [
-            self._cut(one) if isinstance(one, _NumberRules) else one
-            for one in models
-            if isinstance(one, Table | _NumberRules)
-        ]
+        found = [one for one in models if _rules_in(one) is not None]
+        return found if self.bins is None else [self._cut(one) for one in found]
 
-    def _cut(self, model: _NumberRules) -> Table:
+    def _cut(self, model: NumberTable) -> Table:
         """Rules about pieces of the line; the last class stands for all beyond the bounds."""
         names = [f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in self.line]
         apart = names if len(set(names)) == len(names) else [str(i) for i in range(len(names))]
@@ -106,7 +109,7 @@ class Sources:
                 i for i, (a, b) in enumerate(self.line) if any(p <= a and b <= q for p, q in pairs)
             )
             or (len(self.line),)
-            for pairs in rule_outcomes(model)
+            for pairs in model.sets
         ]
         rules = tuple(replace(rule, outcome=held[rule.outcome[0]]) for rule in model.table.rules)
         schema = replace(self.schema, classes=(*apart, "beyond the bounds"))
@@ -121,7 +124,7 @@ def lint_sources(sources: Sources, place: Place) -> list[Finding]:
     for one in formulas:
         found += lint_formula(one, place=place)
     for limits in sources.ranges:
-        if isinstance(limits, FormulaRange | Between):
+        if hasattr(limits, "sides"):
             found += lint_limits(limits, place=place, bins=sources.bins, empty=sources.empty)
             for one in formulas if together else ():
                 found += _between(sources, one, limits, place)
@@ -139,7 +142,7 @@ def lint_formula(
         return []
     scope = scope_of(formula.schema.features)
     found = [_undefined(formula, "prediction", spot, budget)]
-    if isinstance(model, Formula):  # of a number
+    if not model.edges:  # of a number
         return [one for one in found if one is not None and one.kind != "gave-up"]
     grading, edges = GradeEdges(model.edges), np.array(model.edges, np.float32)
     for grade, verdict in enumerate(never_reached(formula.tree, edges, scope, budget)):
@@ -160,8 +163,8 @@ def lint_limits(
     budget: int = BUDGET,
 ) -> list[Finding]:
     """Limits that have no value, cross each other, or lie beyond the bounds of a number."""
-    spot, sides = place or Place(), {"lower": limits.lower, "upper": limits.upper}
-    formulas = {name: side for name, side in sides.items() if isinstance(side, Formula)}
+    spot, sides = place or Place(), zip(("lower", "upper"), limits.sides, strict=True)
+    formulas = {name: side for name, side in sides if isinstance(side, Formula)}
     found = [_undefined(side, name, spot, budget) for name, side in formulas.items()]
     lower, upper = tree_of(limits.lower), tree_of(limits.upper)
     pairs: list[tuple[str, Tree | None, Tree | None]] = [("limits", lower, upper)]
@@ -186,18 +189,15 @@ def _between(
     sources: Sources, model: GradedFormula | Formula, limits: FormulaRange | Between, place: Place
 ) -> list[Finding]:
     """Where a formula that predicts leaves the limits of a range."""
-    formula, edges = _formula_in(model), None
-    sides = [side for side in (limits.lower, limits.upper) if side is not None]
-    if formula is None or not all(isinstance(side, Formula | int | float) for side in sides):
+    formula, sides = _formula_in(model), sides_of(limits)
+    if formula is None or sides is None:
         return []
-    if isinstance(model, GradedFormula) and isinstance(limits, FormulaRange):
-        if limits.edges != model.edges:
-            raise KnowledgeError(
-                "prediction and range must have the same edges, got "
-                f"{model.edges} and {limits.edges}"
-            )
-        edges = np.array(model.edges, np.float32)
-    scope, pair = scope_of(sources.schema.features), (tree_of(limits.lower), tree_of(limits.upper))
+    if limits.edges != model.edges:
+        raise KnowledgeError(
+            f"prediction and range must have the same edges, got {model.edges} and {limits.edges}"
+        )
+    edges = np.array(model.edges, np.float32) if model.edges else None
+    scope, pair = scope_of(sources.schema.features), (tree_of(sides[0]), tree_of(sides[1]))
     asked = [pair] if edges is not None else [(pair[0], None), (None, pair[1])]
     refuted = Finding(sources.conflict_severity, _OUTSIDE, place)
     verdicts = [stays_between(formula.tree, one, scope, edges) for one in asked if any(one)]
@@ -222,13 +222,11 @@ def _tables(sources: Sources) -> list[Finding]:
 def _beyond_bounds(sources: Sources) -> Iterator[Finding]:
     """Rules that say nothing within the bounds of a number."""
     for model in (*sources.predict, *sources.ranges):
-        if not isinstance(model, _NumberRules):
+        if sources.bins is None or _rules_in(model) is None:
             continue
-        assert sources.bins is not None
         low, high = sources.bins.lower, sources.bins.upper
-        outcomes = rule_outcomes(model)
         for index, rule in enumerate(model.table.rules):
-            if not any(p <= high and low <= q for p, q in outcomes[rule.outcome[0]]):
+            if not any(p <= high and low <= q for p, q in model.sets[rule.outcome[0]]):
                 text = model.table.schema.classes[rule.outcome[0]]
                 args = {"rule": model.table.label(index), "text": text, "lower": low, "upper": high}
                 yield Finding("error", "beyond-bounds", rule.place, args)
@@ -242,12 +240,13 @@ def cross_rules(sources: Sources) -> Iterator[Finding]:
     """
     for expert, limits in itertools.product(sources.predict, sources.ranges):
         finding = Finding(sources.conflict_severity, _OUTSIDE)
-        if _rules_in(expert) is not None and _is_formula(limits):
+        if _rules_in(expert) is not None and sides_of(limits) is not None:
             yield from _cross(expert, limits, finding, partial(_leaves_range, expert, limits))
-        elif _rules_in(limits) is not None and _is_formula(expert):
+        elif _rules_in(limits) is not None and _formula_in(expert) is not None:
             yield from _cross(limits, expert, finding, partial(_leaves_range, expert, limits))
-    for one, other in itertools.product(sources.ranges, sources.ranges):
-        if isinstance(one, IntervalTable) and isinstance(other, Between):
+    numbers = sources.ranges if sources.bins is not None else ()
+    for one, other in itertools.product(numbers, numbers):
+        if _rules_in(one) is not None and hasattr(other, "sides"):
             finding = Finding(sources.empty_severity, "empty-range")
             yield from _cross(one, other, finding, partial(_leaves_nothing, one, other))
 
@@ -276,28 +275,26 @@ def _cross(
             undecided.append(index)
     open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
     if open_ones:
-        about = "classes" if isinstance(model, Table) else "numbers"
+        about = "classes" if other.edges else "numbers"
         yield Finding("info", "gave-up", table.place, {"rules": table.labels(open_ones)}, about)
 
 
 def _rule_claims(model: Any, rule: Rule, other: Any, box: Scope) -> Iterator[Verdict]:
     """What must hold between a rule and formulas on the rule's box."""
-    if isinstance(model, Table):  # of classes
-        edges = np.array(other.edges, np.float32)
-        if isinstance(other, GradedFormula):
+    if other.edges:  # of classes
+        edges, formula = np.array(other.edges, np.float32), _formula_in(other)
+        if formula is not None:
             fine = [grade in rule.outcome for grade in range(len(edges) + 1)]
-            tree = tree_of(other.formula)
-            assert tree is not None
-            yield stays_among(tree, fine, edges, box, BOXES_PER_RULE)
+            yield stays_among(formula.tree, fine, edges, box, BOXES_PER_RULE)
             return
         grade = rule.outcome[0]
         number = edges[0] - 1 - abs(edges[0]) if grade == 0 else edges[grade - 1]
         sides = (tree_of(other.lower), tree_of(other.upper))
         yield stays_between(("number", float(number)), sides, box, edges, BOXES_PER_RULE)
         return
-    pairs = rule_outcomes(model)[rule.outcome[0]]
+    pairs = model.sets[rule.outcome[0]]
     least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
-    lower, upper = (other, other) if isinstance(other, Formula) else (other.lower, other.upper)
+    lower, upper = other.sides
     if isinstance(lower, Formula) and math.isfinite(most):
         yield never_crossed(lower.tree, ("number", most), box, BOXES_PER_RULE)
     if isinstance(upper, Formula) and math.isfinite(least):
@@ -310,9 +307,7 @@ def _leaves_range(expert: Any, limits: Any, x: Tensor) -> bool:
         said, allowed = hear(expert, x), allow(limits, x)
     except KnowledgeError:  # limits that cross: said elsewhere
         return False
-    if isinstance(allowed, Sets):
-        return bool((said.isfinite() & ~allowed.holds(said)).any())
-    return bool(((said > 0) & ~allowed).any())
+    return bool(axis_of(said).find_conflicts(said, allowed).any())
 
 
 def _leaves_nothing(one: Any, other: Any, x: Tensor) -> bool:
@@ -345,7 +340,7 @@ def _as_they_act(sources: Sources, found: list[Finding], place: Place) -> list[F
 
 def _whole_range(sources: Sources, place: Place) -> Finding | None:
     """Ranges that exclude each other; tables alone are decided elsewhere."""
-    tables = all(isinstance(model, Table) for model in sources.ranges)
+    tables = all(_rules_in(model) is not None for model in sources.ranges)
     if sources.combine == "any" or len(sources.ranges) < 2 or tables:
         return None
     finding = Finding(sources.empty_severity, "empty-range", place, case=sources.empty)
@@ -424,28 +419,12 @@ def name_row(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
     }
 
 
-def rule_outcomes(model: _NumberRules) -> list[_Pairs]:
-    """What each outcome of a table of numbers names, as closed intervals."""
-    if isinstance(model, NumberTable):
-        return [((value, value),) for value in model.values]
-    return list(model.sets)
-
-
 def _formula_in(model: object) -> Formula | None:
     """The formula that a prediction is made by."""
-    inner = model.formula if isinstance(model, GradedFormula) else model
-    return inner if isinstance(inner, Formula) else None
+    sides = sides_of(model) or (None, None)
+    return sides[0] if sides[0] is sides[1] else None
 
 
 def _rules_in(model: object) -> Table | None:
     """The table that a model is made of."""
-    inner = model.table if isinstance(model, _NumberRules) else model
-    return inner if isinstance(inner, Table) else None
-
-
-def _is_formula(model: object) -> bool:
-    """Whether a model is made of formulas and fixed numbers alone."""
-    if isinstance(model, FormulaRange | Between):
-        sides = [side for side in (model.lower, model.upper) if side is not None]
-        return all(isinstance(side, Formula | int | float) for side in sides)
-    return _formula_in(model) is not None
+    return model.table if isinstance(model, Table | NumberTable) else None

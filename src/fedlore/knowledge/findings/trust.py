@@ -42,17 +42,14 @@ def _missed(known: Knowledge, data: Examples | Measured) -> Tensor:
 
     Of classes 1 - what he gives the label, of a number how far his own lies from it.
     """
-    silent = torch.full((len(data),), torch.nan)
-    calm = replace(known, outside="widen", conflict="abstain")
-    if isinstance(data, Measured):
-        said = calm.annotate(data, known.answers, training=False).said
-        return silent if said is None else (said - data.numbers()).abs()
-    prior = calm.annotate(Examples(data.x)).prior
-    if prior is None:
-        return silent
-    assert data.y is not None
-    right = prior.gather(1, data.y.unsqueeze(1)).squeeze(1)
-    return torch.where(prior.sum(1) > 0, 1.0 - right, torch.nan)
+    axis, calm = known.answers, replace(known, outside="widen", conflict="abstain")
+    said, _ = axis.read(calm.annotate(data, axis, training=False))
+    if said is None or data.y is None:
+        return torch.full((len(data),), torch.nan)
+    if known.line is not None:
+        return (said - data.y).abs()
+    right = said.gather(1, data.y.unsqueeze(1)).squeeze(1)
+    return torch.where(axis.speaks(said), 1.0 - right, torch.nan)
 
 
 def check_trust(known: Knowledge, data: Examples | Measured, file: str) -> Iterator[Finding]:

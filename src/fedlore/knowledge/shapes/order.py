@@ -24,13 +24,12 @@ from ...kernel.prove import stays_between, stays_inside
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
-from ...knowledge.views import Recalibrated
 from ..bridge import known_of, source_of, table_of, tree_of
-from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
+from ..combine import AllOf, Average, FirstOf
+from ..formulas import Formula, sides_of
 from ..intervals import Between
 from ..missing import list_columns
-from ..tables.numbers import IntervalTable, NumberTable
+from ..tables.numbers import NumberTable
 from ..tables.table import Table
 from .shape import FeatureShape, OrderFound, Orders, Pair, SiteShapes
 
@@ -128,11 +127,19 @@ class _ShapedKnowledge:
         said = self.ask(rows)[place]
         if said is None:
             return None
-        bad = (~_in_order(said[lower], said[upper])).nonzero()
+        bad = (~self._rises(place, said[lower], said[upper])).nonzero()
         if not len(bad):
             return None
         at = int(here[int(bad[0])])
         return tuple(rows[at].tolist()), tuple(rows[at + 1].tolist())
+
+    def _rises(self, place: int, low: Any, high: Any) -> Tensor:
+        """Whether what is said of rows rises from the first to the second, (n,) bool."""
+        number = self.shapes.bounds is not None
+        if place == 0 and number:
+            return _sets_in_order(low, high)
+        rises = sets_rise if place == 0 else numbers_rise if number else dominates
+        return torch.from_numpy(rises(low.numpy(), high.numpy()))
 
     def _proved(self, place: int, column: int, sign: int) -> bool:
         """Formulas, by their slopes; a prediction must also never be silenced by the range."""
@@ -141,18 +148,6 @@ class _ShapedKnowledge:
         if place == 0:
             return self.strict and _range_proved(self.range, column, sign)
         return _prediction_proved(self.prediction, column, sign) and self.stays()
-
-
-def _in_order(low: Tensor | Sets, high: Tensor | Sets) -> Tensor:
-    """Whether what is said of rows rises from the first to the second, (n,) bool."""
-    if isinstance(low, Sets) or isinstance(high, Sets):
-        assert isinstance(low, Sets) and isinstance(high, Sets)
-        return _sets_in_order(low, high)
-    if low.dtype == torch.bool:
-        rises = sets_rise
-    else:
-        rises = dominates if low.ndim == 2 else numbers_rise
-    return torch.from_numpy(rises(low.numpy(), high.numpy()))
 
 
 def _sets_in_order(a: Sets, b: Sets) -> Tensor:
@@ -198,10 +193,8 @@ def _tables(*models: Any) -> list[Table] | None:
     """The tables that models are put together from; None where there is anything else."""
     found: list[Table] = []
     for model in models:
-        if isinstance(model, NumberTable | IntervalTable):
+        if isinstance(model, Table | NumberTable):
             found.append(model.table)
-        elif isinstance(model, Table):
-            found.append(model)
         else:
             inner = _tables(*parts) if (parts := _parts(model)) else None
             if inner is None:
@@ -212,18 +205,15 @@ def _tables(*models: Any) -> list[Table] | None:
 
 def _parts(model: Any) -> Sequence[Any]:
     """What the models are combined from, or the expert behind his confusion."""
-    inner = isinstance(model, AllOf | AnyOf | FirstOf | Average | Recalibrated)
-    return model.parts if inner else ()
+    other = hasattr(model, "see") or hasattr(model, "within")  # a view, or soft
+    return () if other else getattr(model, "parts", ())
 
 
 def _formulas(model: Any) -> list[Formula]:
     if isinstance(model, Formula):
         return [model]
-    if isinstance(model, GradedFormula | SoftFormula):
-        return _formulas(model.formula)
-    if isinstance(model, FormulaRange | Between):
-        return [f for side in (model.lower, model.upper) for f in _formulas(side)]
-    return [f for part in _parts(model) for f in _formulas(part)]
+    inner = [model.formula] if hasattr(model, "formula") else getattr(model, "sides", ())
+    return [f for part in inner or _parts(model) for f in _formulas(part)]
 
 
 def _keeps(formula: Any, column: int, sign: int) -> bool:
@@ -264,11 +254,13 @@ def find_trend(formula: Formula, column: int, sign: int, budget: int = BUDGET) -
 
 
 def _range_proved(model: Any, column: int, sign: int) -> bool:
-    if isinstance(model, FormulaRange | Between):
-        if isinstance(model, FormulaRange) and model.crossed != "error":
-            return False
-        sides = [side for side in (model.lower, model.upper) if side is not None]
-        return all(isinstance(s, int | float) or _keeps(s, column, sign) for s in sides)
+    if hasattr(model, "sides"):
+        sides = sides_of(model)
+        return (
+            sides is not None
+            and model.crossed == "error"
+            and all(_keeps(side, column, sign) for side in sides if isinstance(side, Formula))
+        )
     if isinstance(model, AllOf):  # a range that nothing is left of is refused
         return model.empty == "error" and all(
             _range_proved(part, column, sign) for part in model.ranges
@@ -278,15 +270,11 @@ def _range_proved(model: Any, column: int, sign: int) -> bool:
 
 
 def _prediction_proved(model: Any, column: int, sign: int) -> bool:
-    if isinstance(model, GradedFormula | SoftFormula):
-        return _keeps(model.formula, column, sign)
-    if isinstance(model, Formula):
-        return _keeps(model, column, sign)
     if isinstance(model, FirstOf):  # the first always speaks: nobody else is asked
         return _prediction_proved(model.predictions[0], column, sign)
     if isinstance(model, Average):
         return all(_prediction_proved(part, column, sign) for part in model.predictions)
-    return False
+    return _keeps(getattr(model, "formula", model), column, sign)
 
 
 def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
@@ -297,13 +285,14 @@ def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
     views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
     if None in views or None in spoken:
         return False
+    named, said = (getattr(one, "file_keys", {}) for one in (limits, prediction))
     known = known_of(
         schema,
         spoken,
         views,
-        alternatives=isinstance(limits, AnyOf),
-        empty=limits.empty if isinstance(limits, AllOf) else "error",
-        averaged=isinstance(prediction, Average),
+        alternatives=named.get("combine") == "any",
+        empty=named.get("empty", "error"),
+        averaged=said.get("combine") == "average",
     )
     return stays_inside(known, BUDGET).status == "proved"
 
@@ -321,8 +310,7 @@ def _numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
 
 
 def _between(formula: Formula, one: Between) -> bool:
-    sides = [side for side in (one.lower, one.upper) if side is not None]
-    if not all(isinstance(side, Formula | int | float) for side in sides):
+    if sides_of(one) is None:
         return False
     pair, scope = (tree_of(one.lower), tree_of(one.upper)), scope_of(formula.schema.features)
     return stays_between(formula.tree, pair, scope).status == "proved"

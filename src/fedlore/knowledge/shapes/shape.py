@@ -97,10 +97,6 @@ class SiteShapes:
         """The rows in which a shape holds, (n, d) -> (n,) bool; not where that is undefined."""
         return self.place(shape).holds(x)
 
-    def looks_at(self, shape: FeatureShape) -> tuple[int, ...]:
-        """The columns that the region of a shape looks at."""
-        return self.place(shape).columns
-
     def place(self, shape: FeatureShape) -> RowRegion:
         """Where a shape holds."""
         return self._regions.setdefault(shape.where, RowRegion(shape.where, self.schema))
@@ -136,7 +132,7 @@ class SiteShapes:
     def _check_region(self, shape: FeatureShape) -> None:
         """A region that moves with another shape's feature would jump where that one moves."""
         shaped = {other.feature for other in self.shapes} - {shape.feature}
-        for column in self.looks_at(shape):
+        for column in self.place(shape).columns:
             name = self.schema.names[column]
             if name in shaped:
                 raise KnowledgeError(
@@ -149,15 +145,8 @@ class SiteShapes:
         both = f"'{two.feature}' raises and lowers"
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
-        here, there = self.place(one), self.place(two)
-        found = here.find_meeting(there)
-        if found.example is not None:
-            row = here.row_words(found.example, there)
-            raise KnowledgeError(f"{both} in the same rows, such as {row}")
-        if found.status != "proved":
-            raise KnowledgeError(
-                f"{both}, and '{one.where}' cannot be told apart from '{two.where}'"
-            )
+        unsure = f"{both}, and '{one.where}' cannot be told apart from '{two.where}'"
+        self.place(one).check_apart(self.place(two), f"{both} in the same rows", unsure)
 
 
 def shape_values(shapes: Sequence[FeatureShape]) -> list[dict[str, str]]:

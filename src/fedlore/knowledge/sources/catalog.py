@@ -1,7 +1,7 @@
 """The kinds of knowledge source: found, opened from the tables of a file, and written back."""
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -160,16 +160,9 @@ def open_sources(
 
 def _list_named(values: Values) -> dict[str, SourceKind]:
     """The kinds that the keys of a table name."""
-    found: dict[str, SourceKind] = {}
-    foreign = [key for key in values if key not in _KEYS]
-    for key in SOURCE_KINDS:
-        if key in values:
-            found[key] = SOURCE_KINDS[key]
-    for key in foreign:
-        kind = plugin_named(key)
-        if kind is not None:
-            found[key] = kind
-    return found
+    own = {key: kind for key, kind in SOURCE_KINDS.items() if key in values}
+    foreign = ((key, plugin_named(key)) for key in values if key not in _KEYS)
+    return own | {key: kind for key, kind in foreign if kind is not None}
 
 
 def _kind(values: Values, asked: Asked) -> SourceKind:
@@ -243,13 +236,7 @@ def parts_of(model: Any) -> tuple[Any, ...] | None:
 
 def plain(values: Any) -> Any:
     """Described knowledge to be compared or hashed: files by what they say, tuples as lists."""
-    if isinstance(values, Attached):
-        return plain(values.said)
-    if isinstance(values, Mapping):
-        return {key: plain(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [plain(value) for value in values]
-    return values
+    return _replace_files(values, lambda file: plain(file.said))
 
 
 def pack_sources(values: Any, files: dict[str, bytes], *, check: bool) -> Any:
@@ -257,14 +244,23 @@ def pack_sources(values: Any, files: dict[str, bytes], *, check: bool) -> Any:
 
     With `check` a file that would not read back as it was is refused.
     """
-    if isinstance(values, Attached):
-        name = values.called(len(files) + 1)
+
+    def pack(file: Attached) -> str:
+        name = file.called(len(files) + 1)
         if check:
-            values.check()
-        files[name] = values.pack()
+            file.check()
+        files[name] = file.pack()
         return name
+
+    return _replace_files(values, pack)
+
+
+def _replace_files(values: Any, change: Callable[[Attached], Any]) -> Any:
+    """The same values with something in place of each file, tuples as lists."""
+    if isinstance(values, Attached):
+        return change(values)
     if isinstance(values, Mapping):
-        return {key: pack_sources(value, files, check=check) for key, value in values.items()}
-    if isinstance(values, list):
-        return [pack_sources(value, files, check=check) for value in values]
+        return {key: _replace_files(value, change) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_replace_files(value, change) for value in values]
     return values

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import KnowledgeError
-from ...words import Reason
 from ..conformal import ConformalInterval, ConformalRange, ConformalScore
-from .kind import Asked, Reasons, Setting, SourceKind
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .kind import Asked, Setting, SourceKind
 
 
 @dataclass(frozen=True)
@@ -51,38 +46,14 @@ def _read(entry: ConformalEntry, asked: Asked, setting: Setting) -> Any:
     return ConformalRange(scorer, found.thresholds, found.alpha, found.score, found.rows)
 
 
-def _write(model: Any, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    said: dict[str, Any]
-    if isinstance(model, ConformalRange):
-        said = {"alpha": model.alpha, "score": model.score, "rows": model.rows}
-        said |= {"thresholds": list(model.thresholds)}
-    else:
-        said = {"alpha": model.alpha, "rows": model.rows, "thresholds": [model.radius]}
-    return {"conformal": said | {"scorer": inner(_scorer(model))}}
-
-
-def _scorer(model: Any) -> Any:
-    return model.scorer if isinstance(model, ConformalRange) else model.point
-
-
-def _words(model: Any, x: Tensor) -> Reasons:
-    level = 1 - model.alpha
-    if isinstance(model, ConformalRange):
-        args = {"level": level, "classes": len(model.thresholds)}
-        counts = model(x).sum(1).tolist()
-        return [[Reason("conformal-classes", {**args, "allowed": int(n)})] for n in counts]
-    said = Reason("conformal-number", {"level": level, "radius": model.radius})
-    return [[said] for _ in range(len(x))]
-
-
 CONFORMAL = SourceKind(
     name="conformal",
     entry=ConformalEntry,
     models=(ConformalRange, ConformalInterval),
     asked=("range", "set"),
     read=_read,
-    write=_write,
-    words=_words,
+    write=lambda model, inner: {"conformal": model.entry() | {"scorer": inner(model.scorer)}},
+    words=lambda model, x: model.reasons(x),
     lint=lambda model, place: (),  # that it is statistical is said once for all ranges
-    inside=lambda model: (_scorer(model),),
+    inside=lambda model: (model.scorer,),
 )

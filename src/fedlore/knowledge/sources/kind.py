@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +13,6 @@ from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ...words import Reason
 from ..content import Files
-from ..formulas import Formula
-from ..missing import hear
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,10 +68,6 @@ def refuse_of_number(confidence: float | None) -> None:
         )
 
 
-def nothing_inside(model: Any) -> tuple[Any, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class SourceKind:
     """A kind of source. A package of one's own gives one to the entry points `fedlore.sources`.
@@ -92,7 +85,7 @@ class SourceKind:
     words: Callable[[Any, Tensor], Sequence[Sequence[Reason | str]]] | None = None  # about rows
     examine: Callable[[Any, Asked, Setting], Opened] | None = None  # `read` with every complaint
     lint: Callable[[Any, Place], Iterable[Finding]] = check_nothing  # over the whole scope
-    inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks
+    inside: Callable[[Any], tuple[Any, ...]] = lambda model: ()  # models that this one asks
     code: bool = False  # whether it names Python: no bundle holds it
     graph: Callable[..., Any] | None = None  # (builder, rows, rank, model): nodes of an ONNX graph
 
@@ -114,26 +107,3 @@ def first_reasons(parts: list[tuple[Reasons, Tensor]], x: Tensor) -> Reasons:
             found[row] = reasons[row]
         left &= ~spoken
     return found
-
-
-def formula_reasons(side: str, formula: Any, x: Tensor) -> Reasons:
-    """What a formula comes to in each row; nothing where it is undefined."""
-    text = getattr(formula, "text", type(formula).__name__)
-    values = hear(formula, x)
-    return [
-        [Reason("formula", {"side": side, "text": text, "value": v})] if ok else []
-        for v, ok in zip(values.tolist(), values.isfinite().tolist(), strict=True)
-    ]
-
-
-def limit_reasons(lower: Any, upper: Any, x: Tensor) -> Reasons:
-    """The two ends of a range, each a formula, a function, a number or absent."""
-    parts: list[Reasons] = []
-    for name, side in (("lower", lower), ("upper", upper)):
-        if isinstance(side, Formula):
-            parts.append(formula_reasons(name, side, x))
-        elif side is not None:
-            found = hear(side, x).tolist() if callable(side) else [float(side)] * len(x)
-            values = ({"side": name, "value": v} if math.isfinite(v) else None for v in found)
-            parts.append([[Reason("limit", one)] if one else [] for one in values])
-    return join_reasons(parts, x)

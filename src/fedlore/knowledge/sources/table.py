@@ -16,18 +16,17 @@ from ...core.tensors import torch
 from ...kernel.cells import TableKind as Outcome
 from ...kernel.cells import format_condition, format_outcome
 from ...kernel.schema import Schema
-from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy
+from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy, refusal
 from ...words import Reason
 from ..missing import is_heard
-from ..tables.numbers import IntervalTable, NumberTable, parse_numbers_table
+from ..tables.numbers import NumberTable, parse_numbers_table
 from ..tables.sheets import (
+    TableReading,
     check_written,
     csv_bytes,
     examine_table,
-    parse_rules,
     parse_sheet,
     read_sheet,
-    table_cells,
 )
 from ..tables.soft import SoftTable
 from ..tables.table import Table
@@ -68,38 +67,28 @@ def _page(entry: TableEntry, setting: Setting) -> Sheet:
     return replace(page, file=own_name(entry.table))
 
 
-def _kind(asked: Asked) -> Outcome:
-    return "predict" if asked in ("prediction", "number") else "range"
+def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
+    page, schema = _page(entry, setting), setting.schema
+    kind: Outcome = "predict" if asked in ("prediction", "number") else "range"
+    reading: TableReading = {"kind": kind, "policy": entry.hit, "outcome": entry.outcome}
+    if asked in ("number", "set"):
+        refuse_of_number(entry.confidence)
+        return parse_numbers_table(page, schema, **reading), []
+    return examine_table(page, schema, confidence=entry.confidence, **reading)
 
 
 def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
-    page, schema = _page(entry, setting), setting.schema
-    parse: Callable[..., Any] = partial(parse_rules, confidence=entry.confidence)
-    if asked in ("number", "set"):
-        refuse_of_number(entry.confidence)
-        parse = parse_numbers_table
-    return parse(page, schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome)
-
-
-def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
-    if asked in ("number", "set"):
-        return _read(entry, asked, setting), []
-    return examine_table(
-        _page(entry, setting),
-        setting.schema,
-        kind=_kind(asked),
-        policy=entry.hit,
-        outcome=entry.outcome,
-        confidence=entry.confidence,
-    )
+    model, findings = _examine(entry, asked, setting)
+    if model is None:
+        raise refusal(findings)
+    return model
 
 
 def _write(model: Any, inner: object) -> dict[str, Any]:
-    table = model if isinstance(model, Table) else model.table
-    cells = _outcome_cells(model) if is_of_number(model) else table_cells(model)
+    table, cells = model.table, model.cells()
     check: Callable[[], None] = partial(check_written, model)
     if is_of_number(model):
-        check = partial(_read_again, model, cells)
+        check = partial(_read_again, table, cells)
     lines = _in_their_rows(cells, table.rules)
     file = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
     shares = {"confidence": min(model.confidences)} if isinstance(model, SoftTable) else {}
@@ -108,20 +97,10 @@ def _write(model: Any, inner: object) -> dict[str, Any]:
 
 def is_of_number(model: object) -> bool:
     """Whether the rules of a table name numbers, or intervals of them."""
-    return isinstance(model, NumberTable | IntervalTable)
+    return isinstance(model, NumberTable)
 
 
-def _outcome_cells(model: NumberTable | IntervalTable) -> list[list[str]]:
-    """The table's cells, each outcome as the expert wrote it: a class's name is that text."""
-    cells = table_cells(model.table)
-    place = cells[0].index("then")
-    for row, rule in zip(cells[1:], model.table.rules, strict=True):
-        row[place] = model.table.schema.classes[rule.outcome[0]]
-    return cells
-
-
-def _read_again(model: NumberTable | IntervalTable, cells: list[list[str]]) -> None:
-    table = model.table
+def _read_again(table: Table, cells: list[list[str]]) -> None:
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(cells, 1)))
     parse_numbers_table(page, table.schema, kind=table.kind, policy=table.policy, outcome="then")
 
@@ -165,15 +144,15 @@ def own_name(name: str) -> str:
 
 def _words(model: Any, x: Tensor) -> Reasons:
     """The rules that hit a range's rows; the rule that speaks in a prediction's."""
-    if isinstance(model, Table):
-        if model.kind == "range":
-            return _rules(model, x, model.hits(x), every=len(model.schema.classes))
-        return _rules(model, x, _speaking(model, x))
+    table, numbers = model.table, is_of_number(model)
     if isinstance(model, SoftTable):
-        return _rules(model.table, x, model.speaking(x), confidences=model.confidences)
-    if isinstance(model, IntervalTable):
-        return _rules(model.table, x, model.table.hits(x), texts=True)
-    return _rules(model.table, x, _speaking(model.table, x), texts=True)
+        return _rules(table, x, model.speaking(x), confidences=model.confidences)
+    if table.kind == "range":
+        every = None if numbers else len(table.schema.classes)
+        return _rules(table, x, table.hits(x), every=every, texts=numbers)
+    # a hole may leave open who speaks
+    speaking = table.first_of(table.hits(x) & is_heard(table, x).unsqueeze(1))
+    return _rules(table, x, speaking, texts=numbers)
 
 
 def rule_text(rule: Rule, schema: Schema, kind: Outcome, *, text: bool = False) -> str:
@@ -215,21 +194,10 @@ def _rules(
     return [each[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
-def _speaking(table: Table, x: Tensor) -> Tensor:
-    """The rule whose word counts in each row, (n, rules) bool."""
-    hits = table.hits(x) & is_heard(table, x).unsqueeze(1)  # a hole may leave open who speaks
-    if table.policy == "unique":
-        return hits
-    order = torch.tensor(table.order)
-    first = hits[:, order].to(torch.uint8).argmax(1, keepdim=True)  # of equals the first
-    found = torch.zeros_like(hits).scatter_(1, order[first.squeeze(1)].unsqueeze(1), True)
-    return found & hits
-
-
 TABLE = SourceKind(
     name="table",
     entry=TableEntry,
-    models=(Table, SoftTable, NumberTable, IntervalTable),
+    models=(Table, SoftTable, NumberTable),
     asked=("prediction", "range", "number", "set"),
     read=_read,
     write=_write,

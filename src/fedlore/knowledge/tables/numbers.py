@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...answers import Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ...kernel.cells import TableKind, parse_set
+from ...kernel.cells import parse_set
 from ...kernel.schema import Schema
-from ...kernel.sheets import Sheet, TablePolicy, outcome_texts
+from ...kernel.sheets import Sheet, outcome_texts
 from ..missing import find_lacking
-from ..tables.sheets import parse_table
-from ..tables.table import Table
+from .sheets import TableReading, parse_table
+from .table import Table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,34 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A P-KM: the number that the rule which speaks names; silent where none hits."""
+    """Rules about a number: a P-KM (`predict`) or an R-KM (`range`), as the table is.
 
-    table: Table  # its classes are the outcomes' texts
-    values: tuple[float, ...]  # one per class
-
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, d) -> (n,)."""
-        rows = self.table(x).double()
-        said = rows @ rows.new_tensor(self.values)
-        return torch.where(rows.sum(1) > 0, said, torch.nan)
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on."""
-        return self.table.looks_at(width)
-
-
-@dataclass(frozen=True)
-class IntervalTable:
-    """An R-KM: what all rules that hit allow (`intersect`), or one of them (`union`).
-
-    Where no rule hits every number is possible. A rule on a missing value may hit or not: it takes
-    nothing away, and what it would add is possible.
+    Of a prediction the rule that speaks names the number, and where none hits it is silent. Of a
+    range all rules that hit allow a number (`intersect`), or one of them (`union`), and where none
+    hits every number is possible. There a rule on a missing value may hit or not: it takes nothing
+    away, and what it would add is possible.
     """
 
-    table: Table
+    table: Table  # its classes are the outcomes' texts
     sets: tuple[tuple[tuple[float, float], ...], ...]  # the intervals of each class
 
-    def __call__(self, x: Tensor, /) -> Sets:
+    def __call__(self, x: Tensor, /) -> Any:
+        """(n, d) -> (n,), or `Sets`."""
+        return self._allow(x) if self.table.kind == "range" else self._say(x)
+
+    def _say(self, x: Tensor) -> Tensor:
+        rows = self.table(x).double()
+        said = rows @ rows.new_tensor([ends[0][0] for ends in self.sets])
+        return torch.where(rows.sum(1) > 0, said, torch.nan)
+
+    def _allow(self, x: Tensor) -> Sets:
         hits = self.table.hits(x)  # (n, rules)
         silent = ~hits.any(1)
         joins = self.table.policy == "union"
@@ -75,24 +68,27 @@ class IntervalTable:
         assert found is not None  # a table has at least one rule
         return found.join(_everything(silent)) if joins and silent.any() else found
 
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first, each outcome as the expert wrote it."""
+        found = self.table.cells()
+        place = found[0].index("then")
+        for row, rule in zip(found[1:], self.table.rules, strict=True):
+            row[place] = self.table.schema.classes[rule.outcome[0]]
+        return found
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some rule has a condition on."""
         return self.table.looks_at(width)
 
 
 def parse_numbers_table(
-    page: Sheet,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-) -> NumberTable | IntervalTable:
+    page: Sheet, schema: Schema, **reading: Unpack[TableReading]
+) -> NumberTable:
     """A sheet as a table of numbers or of intervals."""
-    texts = outcome_texts(page, outcome)
+    texts = outcome_texts(page, reading.get("outcome"))
     spare = ("no outcome", "no other outcome")[: max(0, 2 - len(texts))]  # a schema has 2 classes
     labelled = replace(schema, classes=(*texts, *spare))
-    table = parse_table(page, labelled, kind=kind, policy=policy, outcome=outcome)
+    table = parse_table(page, labelled, **reading)
     named = {rule.outcome[0]: table.label(i) for i, rule in reversed([*enumerate(table.rules)])}
     found = []
     for index, text in enumerate(texts):
@@ -101,19 +97,17 @@ def parse_numbers_table(
         except KnowledgeError as error:
             where = named.get(index, f"outcome '{text}'")
             raise KnowledgeError(f"{page.file}, {where}: {error}") from None
-    if kind == "range":
-        return IntervalTable(table, (*found, *(((math.nan, math.nan),),) * len(spare)))
+    if table.kind == "range":
+        return NumberTable(table, (*found, *(((math.nan, math.nan),),) * len(spare)))
     for index, ends in enumerate(found):
         if len(ends) != 1 or ends[0][0] != ends[0][1]:
             raise KnowledgeError(
                 f"{page.file}, {named[index]}: a prediction names one number, got '{texts[index]}'"
             )
-    values = [ends[0][0] for ends in found]
-    rules = [
-        replace(rule, outcome=(values.index(values[rule.outcome[0]]),)) for rule in table.rules
-    ]
-    same = replace(table, rules=tuple(rules))  # "4" and "4.0" are one number: such rules agree
-    return NumberTable(same, (*values, *(0.0,) * len(spare)))
+    # "4" and "4.0" are one number: such rules agree
+    rules = [replace(rule, outcome=(found.index(found[rule.outcome[0]]),)) for rule in table.rules]
+    same = replace(table, rules=tuple(rules))
+    return NumberTable(same, (*found, *(((0.0, 0.0),),) * len(spare)))
 
 
 def _everything(rows: Tensor) -> Sets:

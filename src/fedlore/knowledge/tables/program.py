@@ -123,7 +123,7 @@ def _fits(low: float, scale: float, dtype: torch.dtype) -> bool:
 
 
 WORD = 64
-CHAPTER = 1_024  # rules compiled together, so that a column's words stay in the cache
+CHAPTER = 1_024  # rules compiled together: words times buckets grow with the square of the rules
 
 Conditions = tuple[tuple[int, Condition], ...]  # column -> condition, the others are free
 
@@ -176,6 +176,11 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     if dtype in (torch.float32, torch.float64):
         return dtype
     return torch.float32 if dtype.is_floating_point else torch.float64
+
+
+def row_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of what is said of rows: theirs, or single precision."""
+    return x.dtype if x.is_floating_point() else torch.float32
 
 
 def blocks(n: int, device: torch.device) -> Iterator[slice]:

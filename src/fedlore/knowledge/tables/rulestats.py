@@ -30,16 +30,14 @@ def rule_report(table: Table, examples: Examples) -> list[_Row]:
     n, rules, k = len(examples), len(table.rules), len(table.schema.classes)
     if n == 0:
         raise KnowledgeError("a rule report needs at least one row of data")
-    outcomes = torch.zeros(rules, k, device=examples.x.device)
-    for index, rule in enumerate(table.rules):
-        outcomes[index, list(rule.outcome)] = 1
+    outcomes = table.named.to(examples.x.device, torch.float32)
     totals = torch.zeros(5, rules, dtype=torch.float64, device=examples.x.device)
     for part in _parts(examples, rules):
         hits = table.hits(part.x)  # (b, rules)
         totals[0] += hits.sum(0)
         totals[1] += (hits & (hits.sum(1, keepdim=True) > 1)).sum(0)
         totals[2] += (hits & _find_opposed(hits, outcomes, table)).sum(0)
-        totals[3] += (hits & _last_word(hits, table)).sum(0)
+        totals[3] += table.first_of(hits).sum(0)
         if part.y is not None:
             legal = (part.y >= 0) & (part.y < k)
             named = outcomes.T[part.y.clamp(0, k - 1)] > 0  # (b, rules)
@@ -76,13 +74,3 @@ def _find_opposed(hits: Tensor, outcomes: Tensor, table: Table) -> Tensor:
         return (named.sum(1, keepdim=True) > 1).expand_as(hits)
     apart = (outcomes @ outcomes.T) == 0  # (rules, rules)
     return (hits.to(outcomes.dtype) @ apart.to(outcomes.dtype)) > 0
-
-
-def _last_word(hits: Tensor, table: Table) -> Tensor:
-    """Where a rule decides: the first that hits, or every one where they are combined."""
-    if table.policy not in ("first", "priority"):
-        return hits
-    order = torch.tensor(table.order, device=hits.device)
-    ranked = hits[:, order]
-    first = ranked & (ranked.cumsum(1) == 1)
-    return torch.zeros_like(hits).index_copy_(1, order, first)

@@ -4,13 +4,14 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Required, TypedDict, Unpack
 
 from ...core.textfiles import marked_encoding
 from ...core.workbooks import openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
-from ...kernel.cells import TableKind, format_condition, format_outcome, number
+from ...kernel.cells import TableKind, number
 from ...kernel.findings import Finding
-from ...kernel.schema import Feature, Schema
+from ...kernel.schema import Schema
 from ...kernel.sheets import Sheet, TablePolicy, examine_rules, parse_csv, refusal
 from .soft import SoftTable
 from .table import Table
@@ -19,34 +20,30 @@ _LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000
 
 
+class TableReading(TypedDict, total=False):
+    """How a sheet is read as rules."""
+
+    kind: Required[TableKind]
+    policy: TablePolicy | None  # by default as the kind and the columns have it
+    outcome: str | None  # the title of the outcome's column, where it is not `then`
+
+
 def read_rules(
-    path: str | Path,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-    sheet: str | None = None,
+    path: str | Path, schema: Schema, *, sheet: str | None = None, **reading: Unpack[TableReading]
 ) -> Table:
     """Read a decision table from CSV or XLSX; the first fault found is raised with its place.
 
     The default policy is `intersect` for ranges; for predictions `priority` where the table has
     such a column, else `first`.
     """
-    page = read_sheet(path, sheet=sheet)
-    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+    return parse_table(read_sheet(path, sheet=sheet), schema, **reading)
 
 
-def parse_table(
-    page: Sheet,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-) -> Table:
+def parse_table(page: Sheet, schema: Schema, **reading: Unpack[TableReading]) -> Table:
     """A sheet as a table; the first fault found is raised with its place."""
-    table = parse_rules(page, schema, kind=kind, policy=policy, outcome=outcome)
+    table, findings = examine_table(page, schema, **reading)
+    if table is None:
+        raise refusal(findings)
     if isinstance(table, SoftTable):
         soft = [i for i, confidence in enumerate(table.confidences) if confidence < 1]
         raise KnowledgeError(
@@ -57,32 +54,12 @@ def parse_table(
     return table
 
 
-def parse_rules(
-    page: Sheet,
-    schema: Schema,
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-    confidence: float | None = None,
-) -> Table | SoftTable:
-    """The same where rules may hold in most cases only; `confidence` is of those that say none."""
-    table, findings = examine_table(
-        page, schema, kind=kind, policy=policy, outcome=outcome, confidence=confidence
-    )
-    if table is None:
-        raise refusal(findings)
-    return table
-
-
 def table_of(
     rows: Iterable[Mapping[str, str | float]],
     schema: Schema,
     *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
     name: str = "table",
+    **reading: Unpack[TableReading],
 ) -> Table:
     """A decision table from rows of cells, such as {"ash": "> 12", "then": "II"}."""
     written = [
@@ -92,46 +69,18 @@ def table_of(
     header = list(dict.fromkeys(key for row in written for key in row))
     lines = [tuple(row.get(key, "") for key in header) for row in written]
     page = Sheet(name, "", tuple(enumerate([tuple(header), *lines])))  # the first rule is row 1
-    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
-
-
-def table_cells(table: Table | SoftTable) -> list[list[str]]:
-    """The table as text, header first: a canonical form, equal for equal tables."""
-    if isinstance(table, SoftTable):
-        shares = ["confidence", *map(number, table.confidences)]
-        cells = table_cells(table.table)
-        return [[*row, share] for row, share in zip(cells, shares, strict=True)]
-    schema, kind = table.schema, table.kind
-    used = sorted({column for rule in table.rules for column, _ in rule.conditions})
-    features = [schema.features[column] for column in used]
-    extras = [
-        ("priority", [number(rule.priority) for rule in table.rules]),
-        ("rule", [rule.name for rule in table.rules]),
-        ("note", [rule.note for rule in table.rules]),
-    ]
-    shown = [
-        (title, cells)
-        for title, cells in extras
-        if (table.policy == "priority" if title == "priority" else any(cells))
-    ]
-    rows = [[_title(feature) for feature in features] + ["then"] + [title for title, _ in shown]]
-    for index, rule in enumerate(table.rules):
-        conditions = dict(rule.conditions)
-        row = [format_condition(conditions.get(column), schema.features[column]) for column in used]
-        row.append(format_outcome(rule.outcome, schema.classes, kind))
-        rows.append(row + [cells[index] for _, cells in shown])
-    return rows
+    return parse_table(page, schema, **reading)
 
 
 def write_table(table: Table, path: str | Path) -> None:
     """Write a table to CSV or XLSX so that reading it gives an equal one."""
     check_written(table)
-    write_sheet(table_cells(table), path)
+    write_sheet(table.cells(), path)
 
 
 def check_written(model: Table | SoftTable) -> None:
     """Refuse a table whose cells, read again, would not be the same table."""
-    rows, table = table_cells(model), model.table if isinstance(model, SoftTable) else model
+    rows, table = model.cells(), model.table
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
         page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
@@ -146,29 +95,20 @@ def examine_table(
     page: Sheet,
     schema: Schema,
     *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
     confidence: float | None = None,
+    **reading: Unpack[TableReading],
 ) -> tuple[Table | SoftTable | None, list[Finding]]:
-    """A sheet as a table, or None and all that is wrong with it."""
+    """A sheet as a table, or None and all that is wrong with it.
+
+    Rules may hold in most cases only; `confidence` is of those that say none.
+    """
     found, findings = examine_rules(
-        page,
-        schema.features,
-        schema.classes,
-        kind=kind,
-        policy=policy,
-        outcome=outcome,
-        confidence=confidence,
+        page, schema.features, schema.classes, confidence=confidence, **reading
     )
     if found is None:
         return None, findings
-    table = Table(schema, found.rules, kind, found.policy, page.file)
+    table = Table(schema, found.rules, reading["kind"], found.policy, page.file)
     return SoftTable(table, found.confidences) if min(found.confidences) < 1.0 else table, []
-
-
-def _title(feature: Feature) -> str:
-    return f"{feature.name} [{feature.unit}]" if feature.unit else feature.name
 
 
 def read_sheet(path: str | Path, *, sheet: str | None = None) -> Sheet:

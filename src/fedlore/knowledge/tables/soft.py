@@ -10,14 +10,18 @@ such a rule hits, or what R is, nothing soft is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.cells import number
+from ...kernel.findings import Place
 from ..missing import allow, find_lacking, join_columns
 from ..protocols import RangeModel
+from .program import row_dtype
 from .table import Table
 
 if TYPE_CHECKING:
@@ -59,19 +63,24 @@ class SoftTable:
                 f"or intersect, got {self.table.policy}"
             )
 
+    @property
+    def classes(self) -> int:
+        """How many classes it speaks of."""
+        return len(self.table.schema.classes)
+
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
-        allowed = find_allowed(self.within, x, len(self.table.schema.classes))
+        allowed = find_allowed(self.within, x, self.classes)
         speaking = self.speaking(x).double()
-        sure = speaking @ (self._outcomes * self._certain.unsqueeze(1)).to(x.device)
+        sure = speaking @ (self._outcomes * (self._shares == 1.0).unsqueeze(1)).to(x.device)
         lean, heard = self.log_odds(x, allowed)
-        soft = share_weight(lean, heard & ~find_unsure(self, x), allowed)
+        soft = share_weight(lean, heard & ~find_unsure(self.unsure(x), self.within, x), allowed)
         rows = torch.where(sure.any(1, keepdim=True), sure, soft)
-        return rows.to(x.dtype if x.is_floating_point() else torch.float32)
+        return rows.to(row_dtype(x))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some rule has a condition on, or the range looks at."""
-        return join_columns(ask_both(self.table, self.within), width)
+        return join_columns(filter(None, (self.table, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a missing value leaves open which rules weigh in, (n,) bool."""
@@ -84,36 +93,65 @@ class SoftTable:
         hits = self.table.hits(x)
         if self.table.kind == "range":
             return hits
-        order = torch.tensor(self.table.order, device=hits.device)
         # one behind a rule that a missing value leaves open is not heard
-        ranked = (hits | self.table.undecided(x))[:, order]
-        first = ranked & (ranked.cumsum(1) == 1)
-        return hits & torch.zeros_like(hits).index_copy_(1, order, first)
+        return hits & self.table.first_of(hits | self.table.undecided(x))
 
     def log_odds(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """What soft rules add to the log weight of each class, (n, k), and where one is heard."""
-        device = allowed.device
-        speaking = self.speaking(x).to(device) & ~self._certain.bool().to(device)
-        outcomes = self._outcomes.to(device)
-        confidence = torch.tensor(self.confidences, dtype=torch.float64, device=device)
+        confidence, outcomes = (t.to(allowed.device) for t in (self._shares, self._outcomes))
+        speaking = self.speaking(x).to(allowed.device) & (confidence < 1.0)
         inside = allowed.double() @ outcomes.T  # (n, rules): classes of the range that it names
         toward, against, some = find_odds(confidence, inside, allowed.sum(1, keepdim=True))
         heard = speaking & some
         toward, against = (torch.where(heard, side, 0.0) for side in (toward, against))
         return (toward @ outcomes + against @ (1.0 - outcomes)) * allowed, heard.any(1)
 
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first, with the confidences."""
+        shares = ["confidence", *map(number, self.confidences)]
+        return [[*row, share] for row, share in zip(self.table.cells(), shares, strict=True)]
+
+    def statements(self, x: Tensor) -> Iterator[Statement]:
+        """Each rule on rows, in the order of the table; one that always holds among them."""
+        spoken, named = self.speaking(x), self.table.named.to(x.device)
+        for index, (rule, share) in enumerate(zip(self.table.rules, self.confidences, strict=True)):
+            name = self.table.label(index)
+            yield Statement(name, rule.place, share, spoken[:, index], named[index : index + 1])
+
+    def split(self) -> tuple[list[Any], list[SoftTable]]:
+        """The rules of a range table that always hold, and those that do in most cases only."""
+        rules = list(zip(self.table.rules, self.confidences, strict=True))
+        hard = tuple(rule for rule, share in rules if share == 1.0)
+        soft = replace(self.table, rules=tuple(rule for rule, share in rules if share < 1.0))
+        shares = tuple(share for _, share in rules if share < 1.0)
+        always = [replace(self.table, rules=hard)] if hard else []
+        return always, [replace(self, table=soft, confidences=shares)]
+
     @cached_property
     def _outcomes(self) -> Tensor:
         """Which rule names which class, (rules, k) float64."""
-        named = torch.zeros(len(self.table.rules), len(self.table.schema.classes)).double()
-        for index, rule in enumerate(self.table.rules):
-            named[index, list(rule.outcome)] = 1.0
-        return named
+        return self.table.named.double()
 
     @cached_property
-    def _certain(self) -> Tensor:
-        """1.0 for each rule that always holds, (rules,) float64."""
-        return torch.tensor([float(c == 1.0) for c in self.confidences], dtype=torch.float64)
+    def _shares(self) -> Tensor:
+        """The confidence of each rule, (rules,) float64."""
+        return torch.tensor(self.confidences, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One rule, or the formulas of one source, on n rows."""
+
+    name: str
+    place: Place
+    confidence: float  # the share of cases in which it is said to hold
+    spoken: Tensor  # (n,) bool  where it is heard
+    named: Tensor  # (n, k) or (1, k) bool  what it says
+
+    def right(self, y: Tensor) -> Tensor:
+        """Where it is heard and names the label, (n,) bool."""
+        named = self.named.expand(len(y), -1).gather(1, y.unsqueeze(1)).squeeze(1)
+        return self.spoken & named
 
 
 def find_odds(
@@ -136,26 +174,9 @@ def share_weight(lean: Tensor, heard: Tensor, allowed: Tensor) -> Tensor:
     return torch.where(heard.unsqueeze(1), shares, 0.0)
 
 
-class SoftModel(Protocol):
-    """What is said softly, inside a range."""
-
-    @property
-    def within(self) -> RangeModel | None: ...
-
-    def unsure(self, x: Tensor) -> Tensor:
-        """Rows in which a missing value leaves open what is said, (n,) bool."""
-        ...
-
-
-def find_unsure(model: SoftModel, x: Tensor) -> Tensor:
+def find_unsure(unsure: Tensor, within: RangeModel | None, x: Tensor) -> Tensor:
     """Rows in which a missing value leaves open what is said, or what the range is, (n,) bool."""
-    unsure = model.unsure(x)
-    return unsure if model.within is None else unsure | find_lacking(model.within, x)
-
-
-def ask_both(model: object, within: RangeModel | None) -> tuple[object, ...]:
-    """A soft model and its range, for whoever asks both."""
-    return (model,) if within is None else (model, within)
+    return unsure if within is None else unsure | find_lacking(within, x)
 
 
 def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
@@ -164,13 +185,3 @@ def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
         return torch.ones(len(x), k, dtype=torch.bool, device=x.device)
     allowed: Tensor = allow(within, x).bool()
     return allowed
-
-
-def split_rules(model: SoftTable) -> tuple[Table | None, SoftTable]:
-    """The rules of a range table that always hold, and those that hold in most cases only."""
-    rules = list(zip(model.table.rules, model.confidences, strict=True))
-    hard = tuple(rule for rule, share in rules if share == 1.0)
-    soft = replace(model.table, rules=tuple(rule for rule, share in rules if share < 1.0))
-    shares = tuple(share for _, share in rules if share < 1.0)
-    always = replace(model.table, rules=hard) if hard else None
-    return always, replace(model, table=soft, confidences=shares)

@@ -18,12 +18,12 @@ import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ...kernel.cells import Levels, TableKind
+from ...kernel.cells import Levels, TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
 from ..missing import find_lacking
-from .program import TableProgram
+from .program import TableProgram, row_dtype
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,7 +79,7 @@ class Table:
         """The answers with every rule on a missing value left out."""
         x, program = self._ready(x)
         if self.policy in ("first", "priority"):
-            return program.first(x, x.dtype if x.is_floating_point() else torch.float32)
+            return program.first(x, row_dtype(x))
         if self.policy == "intersect":
             allowed = program.all_of(x)
             self._refuse(x, ~allowed.any(1), "leave no class")
@@ -88,7 +88,7 @@ class Table:
         if self.policy == "union":
             return named.logical_or_(~named.any(1, keepdim=True))
         self._refuse(x, named.sum(1) > 1, "disagree, and the policy is unique")
-        return named.to(x.dtype if x.is_floating_point() else torch.float32)
+        return named.to(row_dtype(x))
 
     def _say_perhaps(self, x: Tensor) -> Tensor:
         """The answers where rules may or may not hit, (n, d) -> (n, k) bool."""
@@ -116,6 +116,15 @@ class Table:
         x, program = self._ready(x, perhaps=True)
         return self._in_order(program.hits(x)) & ~self.hits(x)
 
+    def first_of(self, hits: Tensor) -> Tensor:
+        """Of the rules that hit, those that have a say: one, or all where they are combined."""
+        if self.policy not in ("first", "priority"):
+            return hits
+        order = torch.tensor(self.order, device=hits.device)
+        ranked = hits[:, order]
+        first = ranked & (ranked.cumsum(1) == 1)
+        return torch.zeros_like(hits).index_copy_(1, order, first)
+
     def _in_order(self, hits: Tensor) -> Tensor:
         if self.policy == "priority":
             hits = hits[:, torch.tensor(np.argsort(self.order), device=hits.device)]
@@ -126,10 +135,43 @@ class Table:
         """The rules in the order in which they speak."""
         return speaking_order(self.rules, self.policy)
 
+    @cached_property
+    def named(self) -> Tensor:
+        """Which rule names which class, (rules, k) bool."""
+        found = torch.zeros(len(self.rules), len(self.schema.classes), dtype=torch.bool)
+        for index, rule in enumerate(self.rules):
+            found[index, list(rule.outcome)] = True
+        return found
+
+    @property
+    def table(self) -> Table:
+        """The rules, which all kinds of tables have under this name."""
+        return self
+
     @property
     def place(self) -> Place:
         """Where the whole table stands."""
         return Place(self.name, self.rules[0].place.sheet)
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, header first: a canonical form, equal for equal tables."""
+        columns = [(column, self.schema.features[column]) for column in self._columns]
+        extras = {
+            "priority": [
+                number(r.priority) if self.policy == "priority" else "" for r in self.rules
+            ],
+            "rule": [rule.name for rule in self.rules],
+            "note": [rule.note for rule in self.rules],
+        }
+        shown = {title: cells for title, cells in extras.items() if any(cells)}
+        titles = [f"{f.name} [{f.unit}]" if f.unit else f.name for _, f in columns]
+        rows = [[*titles, "then", *shown]]
+        for index, rule in enumerate(self.rules):
+            conditions = dict(rule.conditions)
+            row = [format_condition(conditions.get(column), f) for column, f in columns]
+            row.append(format_outcome(rule.outcome, self.schema.classes, self.kind))
+            rows.append(row + [cells[index] for cells in shown.values()])
+        return rows
 
     def label(self, index: int) -> str:
         """What to call a rule in a message."""
@@ -151,10 +193,8 @@ class Table:
         key = (x.dtype, x.device, perhaps)
         program = self._programs.get(key)
         if program is None:
-            outcomes = np.zeros((len(self.rules), len(self.schema.classes)), dtype=np.bool_)
-            for position, index in enumerate(self.order):
-                outcomes[position, list(self.rules[index].outcome)] = True
             conditions = [self.rules[index].conditions for index in self.order]
+            outcomes = self.named[list(self.order)].numpy()
             program = self._programs[key] = TableProgram.of(conditions, outcomes, *key)
         return x.detach(), program
 
