@@ -12,9 +12,6 @@ from fedlore.bundle.archive import Refused
 from fedlore.bundle.header import HOLDINGS, read_holdings
 from fedlore.bundle.predict import answer_rows, doubt_rows
 from fedlore.bundle.score import (
-    answer_scores,
-    hold_classes,
-    hold_numbers,
     read_holding,
     stored_holding,
 )
@@ -25,7 +22,6 @@ from fedlore.core.conformal import CoveragePromise, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.models.doubt import doubt_classes
-from fedlore.models.tasks import task_of
 
 from ..coke.blend.doubters import CSR, SCALE, STEPS, foreseen, numbers, rows
 from ..coke.blend.test_promise import narrow
@@ -45,11 +41,11 @@ def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
     shares, sizes = [], []
     x, y = labelled(5)
     new, truth = labelled(6)
-    there, known = answer_rows(classes, new), answer_scores(answer_rows(classes, x), y)
+    there, known = answer_rows(classes, new), answer_rows(classes, x).misses(y)
     for start in range(0, 400, 40):
         part = known[start : start + 40]
         cut = float(part.sort().values[36])  # ⌈41·0.9⌉ = 37
-        sets = hold_classes(there, cut)
+        sets = there.hold(cut)
         shares.append(float(sets.gather(1, truth.unsqueeze(1)).double().mean()))
         sizes.append(float(sets.sum(1).double().mean()))
         assert (sets.sum(1) >= 1).all() and not (sets & ~there.allowed).any()
@@ -60,23 +56,23 @@ def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
 def test_no_set_leaves_the_range_however_wide_it_is():
     model = foreseen(knowledge=Knowledge(range=narrow))
     with torch.no_grad():
-        answers = task_of(model).answer(model, STEPS, rows(4, 50)[0])
-    sets = hold_classes(answers, 1.0)
+        answers = model.answer(STEPS, rows(4, 50)[0])
+    sets = answers.hold(1.0)
     assert torch.equal(sets, answers.allowed) and (sets.sum(1) == 4).all()
-    assert (hold_classes(answers, 0.0).sum(1) == 1).all()  # the answer itself is never left out
+    assert (answers.hold(0.0).sum(1) == 1).all()  # the answer itself is never left out
 
 
 def test_new_numbers_lie_in_their_intervals_as_often_as_promised():
     bundle = bundle_of(numbers_known(), "north")
     x, place = rows(7, 300)
     new, truth = rows(8, 300)
-    cut = float(answer_scores(answer_rows(bundle, x), 40 + 5 * place).sort().values[270])
+    cut = float(answer_rows(bundle, x).misses(40 + 5 * place).sort().values[270])
     there = answer_rows(bundle, new)
-    low, high = hold_numbers(there, cut).unbind(1)
+    low, high = there.hold(cut).unbind(1)
     y = 40 + 5 * truth.double()
     assert float(((low <= y) & (y <= high)).double().mean()) == pytest.approx(0.9, abs=0.05)
     assert (low >= there.low).all() and (high <= there.high).all() and (low <= high).all()
-    wider = hold_numbers(there, 0.999)
+    wider = there.hold(0.999)
     assert (wider[:, 0] <= low).all() and (wider[:, 1] >= high).all()
 
 
@@ -101,7 +97,7 @@ def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes
     with open(tmp_path / "out.csv", newline="") as file:
         found = list(csv.DictReader(file))
     holding = read_holding(classes, calm, 0.8)
-    sets = hold_classes(answer_rows(classes, labelled(10, 5)[0]), holding.cut)
+    sets = answer_rows(classes, labelled(10, 5)[0]).hold(holding.cut)
     names = [{STEPS.classes[c] for c in row.nonzero().flatten()} for row in sets]
     assert [set(row["held"].split("|")) for row in found] == names
     assert all(row["predicted_grade" if "predicted_grade" in row else "grade"] in row["held"]
@@ -158,7 +154,7 @@ def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(class
     assert again.exit_code == 0 and "Holds with 0.9" in again.output
     assert out.read_text() == first  # the same sets, now without the rows
     told, _ = Answerer.of(found)(labelled(10, 5)[0].double())
-    sets = hold_classes(answer_rows(found, labelled(10, 5)[0]), found.holdings[1].cut)
+    sets = answer_rows(found, labelled(10, 5)[0]).hold(found.holdings[1].cut)
     assert [len(row["held"]) for row in told] == sets.sum(1).tolist()
     assert all(row["noise"] > 0 and row["far"] == (row["ignorance"] > row["noise"]) for row in told)
 

@@ -25,7 +25,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Ensemble, NumberEnsemble
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own.members import ClassMember, NumberMember
 from fedlore.models.regressor import PersonalRegressor
 from fedlore.studio.site_model import predict_under
@@ -94,7 +94,7 @@ def with_trust(number, mixed, text=None):
         ensemble = None
         if mixed:
             member = NumberMember("line", linear(6, 1, seed=4), False, False, 1.0)
-            ensemble = NumberEnsemble((member,), (0.3,), 0.6, 0.1, 0.8)
+            ensemble = Ensemble((member,), (0.3,), 0.6, 0.1, width=0.8)
         scaler = scaler_of_scope(file.schema)
         model = nn.Linear(6, 5)
         return PersonalRegressor(model, file.bins, file, scaler=scaler, ensemble=ensemble)

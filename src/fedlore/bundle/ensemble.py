@@ -16,7 +16,7 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..models.ensemble import AnyEnsemble, Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
+from ..models.ensemble import Ensemble, OneShotMember
 from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
@@ -34,14 +34,14 @@ EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own me
 _OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
 
 
-def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
+def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
     own: list[OwnMember] = []
-    rounds: list[OneShotMember | OneShotNumber] = []
+    rounds: list[OneShotMember] = []
     for member in ensemble.members:
         if isinstance(member, NumberMember | OrderMember | ClassMember):
             own.append(member)
-        elif isinstance(member, OneShotMember | OneShotNumber):
+        elif isinstance(member, OneShotMember):
             rounds.append(member)
         else:
             raise FedloreError(
@@ -58,16 +58,12 @@ def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str
     _check_size(tensors)
     rest = iter(described)
     said = [
-        _round_values(m) if isinstance(m, OneShotMember | OneShotNumber) else next(rest)
-        for m in ensemble.members
+        _round_values(m) if isinstance(m, OneShotMember) else next(rest) for m in ensemble.members
     ]
-    far: dict[str, Any] = {"width": ensemble.width} if isinstance(ensemble, NumberEnsemble) else {}
-    if isinstance(ensemble, Ensemble):
-        far = {"inverse_temperature": ensemble.inverse_temperature}
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
-        **far,
+        **ensemble.tuned,
         "heard": heard_sources(known),
         "members": [{"weight": w, **one} for w, one in zip(ensemble.weights, said, strict=True)],
     }
@@ -81,11 +77,11 @@ def restore_ensemble(
     *,
     shape: Sequence[int],  # of one row
     classes: int,  # or bins, k
-) -> AnyEnsemble:
+) -> Ensemble:
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
-    far = "width" if numbers else "inverse_temperature"
-    values = _values(said, {"network", "expert", far, "heard", "members"})
+    tuned = "width" if numbers else "inverse_temperature"
+    values = _values(said, {"network", "expert", tuned, "heard", "members"})
     _check_size(tensors)
     listed = values["members"]
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -102,14 +98,14 @@ def restore_ensemble(
         )
     columns = int(torch.Size(shape).numel())
     left, count = dict(tensors), 0
-    members: list[OwnMember | OneShotMember | OneShotNumber] = []
+    members: list[OwnMember | OneShotMember] = []
     for place, one in enumerate(plain):
         one_shot = one.get("kind") == EXACT
         begin = _ONE_SHOT if one_shot else f"{_OWN}{count}."
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
         if one_shot:
-            members.append(_one_round(one, found, shape, classes, numbers=numbers))
+            members.append(_one_round(one, found, shape, classes))
             continue
         count += 1
         (member,) = read_own_members(
@@ -122,16 +118,13 @@ def restore_ensemble(
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
-    network, expert, last = (_number(values[name], name) for name in ("network", "expert", far))
-    if not 0.0 < last < float("inf"):
-        raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
-    speaking: tuple[Any, ...] = tuple(members)
-    if numbers:
-        return NumberEnsemble(speaking, weights, network, expert, last)
-    return Ensemble(speaking, weights, network, expert, last)
+    shares = {name: _number(values[name], name) for name in ("network", "expert", tuned)}
+    if not 0.0 < shares[tuned] < float("inf"):
+        raise Refused(f"{tuned} of a mixture must be positive and finite, got {shares[tuned]}")
+    return Ensemble(tuple(members), weights, **shares)
 
 
-def member_weights(ensemble: AnyEnsemble, *, expert: float | None = None) -> dict[str, float]:
+def member_weights(ensemble: Ensemble, *, expert: float | None = None) -> dict[str, float]:
     """Who speaks with which weight, by name; where `expert` is his, the others share the rest."""
     named = {"network": ensemble.network}
     for place, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
@@ -149,7 +142,7 @@ def heard_sources(known: Knowledge) -> list[str]:
     return [name for name, one in names.items() if one is not None]
 
 
-def _round_values(one: OneShotMember | OneShotNumber) -> dict[str, Any]:
+def _round_values(one: OneShotMember) -> dict[str, Any]:
     one_shot_model = one.one_shot_model
     return {
         "kind": EXACT,
@@ -162,7 +155,7 @@ def _round_values(one: OneShotMember | OneShotNumber) -> dict[str, Any]:
     }
 
 
-def _round_tensors(one: OneShotMember | OneShotNumber) -> Params:
+def _round_tensors(one: OneShotMember) -> Params:
     home, scaler = one.one_shot_model.home, one.scaler
     found = {**one.one_shot_model.found.bundle(), "middle": home.middle, "level": home.level}
     if scaler is not None:
@@ -171,8 +164,8 @@ def _round_tensors(one: OneShotMember | OneShotNumber) -> Params:
 
 
 def _one_round(
-    said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int, *, numbers: bool
-) -> OneShotMember | OneShotNumber:
+    said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int
+) -> OneShotMember:
     wanted = {"kind", "name", "basis", "start", "hears", "rows", "scaled"}
     values = _values(said, wanted)
     rows, name = values["rows"], values["name"]
@@ -207,8 +200,7 @@ def _one_round(
     scaler = Scaler(own["shift"], own["spread"]) if values["scaled"] else None
     home = Home(own["middle"], own["level"], rows)
     one_shot_model = OneShotModel(one_shot, Posterior.of(own), home, classes)
-    kind = OneShotNumber if numbers else OneShotMember
-    return kind(one_shot_model, scaler, name)
+    return OneShotMember(one_shot_model, scaler, name)
 
 
 def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:

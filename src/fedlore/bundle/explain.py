@@ -14,8 +14,7 @@ from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
 from ..models.classifier import Personal
-from ..models.ensemble import AnyEnsemble
-from ..models.tasks import task_of
+from ..models.ensemble import Ensemble
 from ..words import Reason
 from .ensemble import member_weights
 from .header import Bundle
@@ -36,7 +35,7 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[l
 def answer_with_reasons(bundle: Bundle, x: Tensor) -> tuple[Answers, Reasons]:
     """Answers for rows in raw units, and why they are so; each table is evaluated once."""
     answers, why = [], []
-    chunk = task_of(bundle.personal).chunk
+    chunk = bundle.personal.chunk
     for start in range(0, max(len(x), 1), chunk):
         part = x[start : start + chunk]
         with evaluate_once():
@@ -159,12 +158,11 @@ def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> 
     """Why the expert's word counted so much in each row, where λ is not one number."""
     if known.row_trust is None or not len(x):
         return [[] for _ in range(len(x))]
-    silent = found.expert < 0 if found.low is None else found.expert.isnan()
-    whose = zip(known.row_trust.reasons(x, constant), silent.tolist(), strict=True)
+    whose = zip(known.row_trust.reasons(x, constant), found.silent.tolist(), strict=True)
     return [[one] if one and not quiet else [] for one, quiet in whose]
 
 
-def _say_members(found: Answers, ensemble: AnyEnsemble) -> Reasons:
+def _say_members(found: Answers, ensemble: Ensemble) -> Reasons:
     """Who spoke in each row with which weight; of a silent expert the others share the part."""
     trusts = found.trust.tolist()
     # the weight itself, not what single precision made of it

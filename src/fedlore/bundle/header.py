@@ -19,10 +19,9 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.scope import inputs_of
 from ..knowledge.views import Recalibrated
-from ..models.classifier import Personal
-from ..models.client import Predictor
-from ..models.regressor import PersonalRegressor
-from ..models.tasks import TASKS, Classification, Regression, TaskName
+from ..models.classifier import TaskName
+from ..models.client import PersonalModel
+from ..models.tasks import Classification, Regression
 from ..version import __version__
 from .archive import Refused
 from .knowledge import knowledge_members, same_schema
@@ -45,7 +44,7 @@ class Policies:
 class Bundle:
     """A personal model, the names of its columns and classes, and the bytes it is stored as."""
 
-    personal: Personal | PersonalRegressor
+    personal: PersonalModel
     schema: Schema
     client: str
     task: TaskName
@@ -138,8 +137,7 @@ def check_agreement(header: Header, held: Knowledge) -> None:
 
 def task_about(held: Knowledge, *, hears: bool = False) -> Classification | Regression:
     """The task that stored knowledge is for."""
-    kind = TASKS["classification" if held.line is None else "regression"]
-    return kind.from_header(held.bins, hears=hears)
+    return Classification() if held.bins is None else Regression(held.bins, hears=hears)
 
 
 def heard_through(known: Knowledge, header: Header) -> Knowledge:
@@ -245,7 +243,9 @@ def input_shape(header: Header, heard: int, inputs: Inputs | None) -> tuple[int,
     return (*header.shape[:-1], header.shape[-1] + heard)
 
 
-def try_row(personal: Predictor, header: Header, heard: int, inputs: Inputs | None = None) -> None:
+def try_row(
+    personal: PersonalModel, header: Header, heard: int, inputs: Inputs | None = None
+) -> None:
     """One row through the network: it must take the schema's features and give its classes."""
     inner = personal.inner
     one = next(inner.model.parameters(), None)

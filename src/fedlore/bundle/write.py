@@ -22,7 +22,6 @@ from ..errors import FedloreError
 from ..models.answers import DECIDED, Answers
 from ..models.doubt import Doubt
 from .header import Bundle
-from .score import hold_classes, hold_numbers
 
 _FAULT = "predict"  # the code of errors raised here
 
@@ -86,7 +85,7 @@ def answer_columns(
             first, last = (end.numpy() for end in answers.interval.unbind(1))
             number |= {"interval_low": first, "interval_high": last}
         if holding is not None:
-            first, last = (end.numpy() for end in hold_numbers(answers, holding.cut).unbind(1))
+            first, last = (end.numpy() for end in answers.hold(holding.cut).unbind(1))
             number |= {"held_low": first, "held_high": last}
         return {**columns, **number, **rest}
     columns[answer] = _Words(schema.classes, answers.predicted.numpy())
@@ -94,7 +93,7 @@ def answer_columns(
     columns |= {f"p_{name}": chances[i] for i, name in enumerate(schema.classes)}
     columns["allowed"] = _sets(answers.allowed, schema.classes)
     if holding is not None:
-        columns["held"] = _sets(hold_classes(answers, holding.cut), schema.classes)
+        columns["held"] = _sets(answers.hold(holding.cut), schema.classes)
     columns["expert"] = _Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
     return {**columns, **rest}
 

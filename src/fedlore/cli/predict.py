@@ -25,7 +25,7 @@ from ..config import build
 from ..core.conformal import check_level
 from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
-from ..models.tasks import TaskName
+from ..models.classifier import TaskName
 from .options import (
     DecimalOption,
     EncodingOption,

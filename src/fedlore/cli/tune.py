@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -15,6 +15,7 @@ from ..core.store import write_whole
 from ..engine.tuning import Trust, Tuning, choose_trust
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
+from ..models.client import Member
 from .progress import Gauge
 from .screen import Grid, current_screen, explain_stop
 
@@ -40,8 +41,9 @@ def tune_sites(
         def on_training(done: int, total: int) -> None:
             gauge.step(f"λ by {method}", done, total)
 
+        clients: Sequence[Member[Any]] = gathering.clients
         found = choose_trust(
-            gathering.clients,
+            clients,
             gathering.train,
             tuning=tuning,
             seed=setting.seed,

@@ -22,7 +22,7 @@ from ...errors import ConfigError, FedloreError
 from ...knowledge.missing import hear, hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...models.classifier import Personal
-from ...models.client import Client, Member, NumberClient, P, Predictor, trust_anew
+from ...models.client import Client, Member, NumberClient, P, trust_anew
 from ...models.regressor import PersonalRegressor
 from ..training import Fitted
 from .oof import GRID, Cached, Train, check_folds, held_out, hits, least_loss, loss, most_hits
@@ -76,7 +76,7 @@ class Trust:
 OnTraining = Callable[[int, int], None]  # trainings done, of how many
 
 
-Chooser = TypeVar("Chooser", bound=Member[Predictor])
+Chooser = TypeVar("Chooser", bound=Member[Any])
 
 
 def tune(

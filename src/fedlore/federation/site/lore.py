@@ -17,12 +17,12 @@ from ...core.wire import LORE_TASKS, Reply, Task
 from ...engine import Client, NumberClient, Recipe, Site, ready
 from ...engine.lore import LoreClient, SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
-from ...engine.lore.train import mixture_scores
 from ...errors import FedloreError
 from ...knowledge.rowtrust import RowTrust
 from ...knowledge.views import Recalibrated
 from ...models.classifier import Personal
-from ...models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
+from ...models.client import Member
+from ...models.ensemble import Ensemble, OneShotMember
 from ...models.own.members import (
     Sight,
     read_own_members,
@@ -91,7 +91,6 @@ def personal_of(
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
     ensemble = ensemble_of(about, payload, terms)
-    assert not isinstance(ensemble, NumberEnsemble)  # of classes
     return Personal(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=ensemble
     )
@@ -111,27 +110,22 @@ def has_model(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def describe_ensemble(
-    rows: SiteRows, ensemble: Ensemble | NumberEnsemble
-) -> tuple[dict[str, Any], Payload]:
+def describe_ensemble(rows: SiteRows, ensemble: Ensemble) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
-    own = [m for m in ensemble.members if not isinstance(m, OneShotMember | OneShotNumber)]
-    said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
+    own = [m for m in ensemble.members if not isinstance(m, OneShotMember)]
+    said, tensors = write_own_members(own)
     values = {
-        "members": [
-            _EXACT if isinstance(m, OneShotMember | OneShotNumber) else "own"
-            for m in ensemble.members
-        ],
+        "members": [_EXACT if isinstance(m, OneShotMember) else "own" for m in ensemble.members],
         "own": said,
         "heard": _sight(rows).heard.shape[1],
         "weights": list(ensemble.weights),
         "network": ensemble.network,
         "expert": ensemble.expert,
-        **_last(ensemble),
+        **ensemble.tuned,
     }
     payload: Payload = {"members": tensors}
     for member in ensemble.members:
-        if isinstance(member, OneShotMember | OneShotNumber):
+        if isinstance(member, OneShotMember):
             home = member.one_shot_model.home
             payload[_EXACT] = member.one_shot_model.found.bundle()
             payload["home"] = {"middle": home.middle, "level": home.level}
@@ -147,15 +141,7 @@ def _sight(rows: SiteRows) -> Sight:
     return see_order(data, rows.common.classes) if rows.common.ordered else see_classes(data)
 
 
-def _last(ensemble: Ensemble | NumberEnsemble) -> dict[str, Any]:
-    if isinstance(ensemble, Ensemble):
-        return {"inverse_temperature": ensemble.inverse_temperature}
-    return {"width": ensemble.width}
-
-
-def ensemble_of(
-    about: Mapping[str, Any], payload: Payload, terms: Terms
-) -> Ensemble | NumberEnsemble | None:
+def ensemble_of(about: Mapping[str, Any], payload: Payload, terms: Terms) -> Ensemble | None:
     """The mixture of a site as it was written; None where its network stands alone."""
     values = about["mixture"]
     if values is None:
@@ -174,13 +160,11 @@ def ensemble_of(
         found = OneShotModel(
             terms.search_space.one_shot, Posterior.of(payload[_EXACT]), home, classes
         )
-        kind = OneShotMember if terms.target is None else OneShotNumber
-        members.append(kind(found, terms.scaler()))
+        members.append(OneShotMember(found, terms.scaler()))
     weights = tuple(values["weights"])
-    shares = (values["network"], values["expert"])
-    if terms.target is not None:
-        return NumberEnsemble(tuple(members), weights, *shares, values["width"])
-    return Ensemble(tuple(members), weights, *shares, values["inverse_temperature"])
+    tuned = "inverse_temperature" if terms.target is None else "width"
+    shares = {name: values[name] for name in ("network", "expert", tuned)}
+    return Ensemble(tuple(members), weights, **shares)
 
 
 _Setup = tuple[Site, Recipe, FlatParams]
@@ -257,9 +241,9 @@ class LoreSite:
 
     def _scores(self) -> dict[str, float]:
         """Of the site's own ensemble on its test rows; nothing before there is one."""
-        member = self._rows.member
-        if member.test is None or not has_model(self._kit, self._terms.run):
+        member: Member[Any] = self._rows.member
+        if self._rows.member.test is None or not has_model(self._kit, self._terms.run):
             return {}
         about, payload = read_state(self._kit.path(PERSONAL))
         with torch.no_grad():
-            return mixture_scores(personal_of(self._kit, about, payload, self._terms), member)
+            return member.score(personal_of(self._kit, about, payload, self._terms))
