@@ -13,7 +13,6 @@ from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
-from ..models.classifier import Personal
 from ..models.ensemble import Ensemble
 from ..words import Reason
 from .ensemble import member_weights
@@ -52,14 +51,14 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     personal = bundle.personal
     known = personal.knowledge
     us = "network" if personal.ensemble is None else "mixture"
-    classes = isinstance(personal, Personal)
+    prediction, limits = known.answers.asked
     parts = [
-        reasons_of(known.range, rows, "range" if classes else "set"),
-        reasons_of(known.prediction, rows, "prediction" if classes else "number"),
+        reasons_of(known.range, rows, limits),
+        reasons_of(known.prediction, rows, prediction),
         _conflicts(known, rows, bundle.schema),
-        _classes_decided(found, bundle.schema, known, rows, us)
-        if classes
-        else _numbers_decided(found, us),
+        _numbers_decided(found, us)
+        if known.line is not None
+        else _classes_decided(found, bundle.schema, known, rows, us),
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:

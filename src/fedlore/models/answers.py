@@ -41,6 +41,17 @@ class Answers:
         """Rows about which the expert says nothing, (n,) bool."""
         return self.expert < 0 if self.interval is None else self.expert.isnan()
 
+    def wrong(self, said: Tensor, y: Tensor) -> Tensor:
+        """How far answers (n,) lie from labels: of classes 0 or 1, of a number the distance."""
+        return (said != y).double() if self.interval is None else (said - y).abs()
+
+    def losses(self, y: Tensor) -> Tensor:
+        """What the answers cost, (n,): of classes the log-loss, of a number the distance."""
+        if self.interval is not None:
+            return self.wrong(self.predicted, y).double()
+        likely = self.probabilities.gather(1, y.unsqueeze(1)).squeeze(1).double()
+        return -likely.clamp(min=1e-6).log()
+
     def misses(self, y: Tensor) -> Tensor:
         """How far each label lies from its answer, (n,), in [0, 1].
 
