@@ -56,9 +56,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
         reasons_of(known.range, rows, limits),
         reasons_of(known.prediction, rows, prediction),
         _conflicts(known, rows, bundle.schema),
-        _numbers_decided(found, us)
-        if known.line is not None
-        else _classes_decided(found, bundle.schema, known, rows, us),
+        _decided(found, bundle.schema, known, rows, us),
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:
@@ -103,20 +101,31 @@ def _favoured(known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
     return [" or ".join(schema.classes[c] for c in row.nonzero().flatten()) for row in top]
 
 
-def _classes_decided(
-    found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str
-) -> Reasons:
-    classes = schema.classes
-    names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
-    said = _favoured(known, x, schema) or [classes[e] for e in names[1]]
-    each = list(zip(*names, found.trust.tolist(), said, strict=True))
-    silent = known.prediction is None
-    made = {}
-    for one in set(each):  # many rows are decided alike
-        p, e, d, λ, own = one
-        args = {"answer": classes[p], "expert": own, "trust": λ, "model": us}
-        made[one] = Reason(_class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ), args)
+def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Reasons:
+    """Who decided each row, and between what."""
+    columns = [found.decided, found.trust, found.predicted, found.expert]
+    if found.low is not None and found.high is not None:
+        columns += [found.low, found.high]
+    each = list(zip(*(column.tolist() for column in columns), strict=True))
+    if known.line is None:  # what is said, and not its place; many rows are decided alike
+        names = [*schema.classes, ""]
+        own = _favoured(known, x, schema) or [names[one[3]] for one in each]
+        each = [(*one, said) for one, said in zip(each, own, strict=True)]
+    silent, made = known.prediction is None, {}
+    for one in set(each):
+        d, λ, p, e, *rest = one
+        args = {"answer": p, "expert": e, "trust": λ, "model": us}
+        if known.line is None:
+            args |= {"answer": schema.classes[p], "expert": rest[0]}
+            kind = _class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ)
+        else:
+            args |= {"low": rest[0], "high": rest[1]}
+            kind = _NUMBER_KINDS.get(d, "model-number")
+        made[one] = Reason(kind, args)
     return [[made[one]] for one in each]
+
+
+_NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}
 
 
 def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: float) -> str:
@@ -131,26 +140,6 @@ def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: 
     if not heard:
         return "expert-silent"
     return "expert-unheard" if trust == 0 else "model-outweighs"
-
-
-_NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}
-
-
-def _numbers_decided(found: Answers, us: str) -> Reasons:
-    assert found.low is not None and found.high is not None  # of a number
-    lines: Reasons = []
-    for p, e, d, λ, low, high in zip(
-        found.predicted.tolist(),
-        found.expert.tolist(),
-        found.decided.tolist(),
-        found.trust.tolist(),
-        found.low.tolist(),
-        found.high.tolist(),
-        strict=True,
-    ):
-        args = {"answer": p, "expert": e, "trust": λ, "model": us, "low": low, "high": high}
-        lines.append([Reason(_NUMBER_KINDS.get(d, "model-number"), args)])
-    return lines
 
 
 def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> Reasons:

@@ -165,15 +165,7 @@ def input_values(inputs: Inputs | None) -> list[dict[str, object]] | None:
     """How features reach the network, for JSON."""
     if inputs is None:
         return None
-    return [
-        {
-            "levels": one.levels,
-            "other": one.other,
-            "missing": one.missing,
-            "fill": None if math.isnan(one.fill) else one.fill,
-        }
-        for one in inputs.features
-    ]
+    return [asdict(_StoredInput.of(one)) for one in inputs.features]
 
 
 def header_inputs(header: Header, schema: Schema) -> Inputs | None:
@@ -187,10 +179,9 @@ def header_inputs(header: Header, schema: Schema) -> Inputs | None:
     except (ConfigError, TypeError, ValueError) as error:
         raise Refused(f"bundle.json: inputs: {error}") from None
     wanted = inputs_of(schema)
-    for place, one in enumerate(found):
-        fill = 0.0 if one.fill is None else one.fill
-        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(fill):
-            raise Refused(f"bundle.json: input {place + 1} is none")
+    for place, one in enumerate(found, 1):
+        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(one.fill or 0.0):
+            raise Refused(f"bundle.json: input {place} is none")
     inputs = Inputs(tuple(one.made() for one in found))
     fits = wanted is not None and len(found) == len(schema.features)
     fits = fits and all(
@@ -208,6 +199,11 @@ class _StoredInput:
     other: bool
     missing: bool
     fill: float | None = None
+
+    @staticmethod
+    def of(one: Input) -> "_StoredInput":
+        fill = None if math.isnan(one.fill) else one.fill
+        return _StoredInput(one.levels, one.other, one.missing, fill)
 
     def made(self) -> Input:
         fill = math.nan if self.fill is None else self.fill

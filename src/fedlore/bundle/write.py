@@ -129,16 +129,11 @@ def answer_columns(
 def _sets(allowed: Tensor, classes: Sequence[str]) -> AnswerColumn:
     """Each row's set of classes as text, `II|III`; there are few different ones."""
     bits = np.packbits(allowed.numpy(), axis=1)  # (n, bytes)
-    if bits.shape[1] <= 2:  # counted, not sorted
-        wide = np.zeros((len(bits), 2), dtype=np.uint8)
-        wide[:, : bits.shape[1]] = bits
-        keys = wide.view(np.uint16).ravel()
-        found = np.flatnonzero(np.bincount(keys, minlength=1 << 16)).astype(np.uint16)
-        lookup = np.zeros(1 << 16, dtype=np.int64)
-        lookup[found] = np.arange(len(found))
-        rows, place = found.view(np.uint8).reshape(-1, 2), lookup[keys]
-    else:
-        rows, place = np.unique(bits, axis=0, return_inverse=True)
+    wide = -bits.shape[1] % 2  # two bytes at a time are numbers, which are found faster
+    keys = np.pad(bits, ((0, 0), (0, wide))).view(np.uint16)
+    one = keys.ravel() if keys.shape[1] == 1 else keys
+    found, place = np.unique(one, axis=0, return_inverse=True)
+    rows = found.reshape(-1, keys.shape[1]).view(np.uint8)
     return AnswerColumn(place.ravel(), [_name_classes(row, classes) for row in rows])
 
 
