@@ -143,15 +143,7 @@ def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegr
         OneShotMember(*one_shot_model(x, k, **basis)),
     )
     ensemble = Ensemble(members, (0.2, 0.3, 0.1), 0.3, 0.1, width=4.0)
-    inner = plain.inner
-    return PersonalRegressor(
-        inner.model,
-        plain.bins,
-        plain.knowledge,
-        scaler=inner.scaler,
-        hears=plain.hears,
-        ensemble=ensemble,
-    )
+    return plain.with_ensemble(ensemble)
 
 
 def plain_net(d: int, classes: int) -> torch.nn.Module:
