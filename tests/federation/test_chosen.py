@@ -16,7 +16,6 @@ from fedlore.engine.lore import (
     Candidate,
     SearchSpace,
     SiteModel,
-    SiteRows,
     Trial,
     train_lore,
 )
@@ -197,7 +196,7 @@ def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess
     inside, trains, lines = Inside(folder, monkeypatch), [], []
 
     def line(text):
-        words = {"gram": "one round", "a trial": "trial 0/0/3", "the main training": "main/3"}
+        words = {"gram": "one-shot", "a trial": "trial 0/0/3", "the main training": "main/3"}
         if words.get(after, "never") in text:
             raise Crash
 
@@ -446,7 +445,6 @@ def test_own_members_come_back_as_they_were(tmp_path, terms):
     kit = read_kit(local_sites(chosen(tmp_path / "fed", sites=3))[0])
     client = kit.client(terms.schema)
     scaled = terms.scaled(from_moments(client.sums()))
-    seat = SiteRows(client, scaled.common())
     places, y = see_order(client.data, 20), client.data.y.double()
     inputs = places.inputs(hears=True)
     line = Linear(*moments_of(inputs), torch.full((inputs.shape[1], 1), 0.1).double(), y[:1])
@@ -454,7 +452,7 @@ def test_own_members_come_back_as_they_were(tmp_path, terms):
     private = SiteModel(Ensemble((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
     network = {n: p.detach() for n, p in scaled.recipe("0/main/3").model.named_parameters()}
     about = {"run": "r", "round": 3, "terms": scaled.text(), "trial": "0/main/3", "key": "k"}
-    write_model(kit, about, seat, private, network)
+    write_model(kit, about, private, network)
     model = personal_of(kit, *read_state(kit.path("personal.weights")), scaled)
     x = client.test.x
     assert torch.equal(

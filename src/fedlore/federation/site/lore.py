@@ -6,44 +6,29 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ...algorithms import FlatParams
+from ...bundle.ensemble import describe_ensemble, restore_ensemble
 from ...core.conformal import CoveragePromise
-from ...core.one_shot import Home, OneShotModel, Posterior
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
 from ...core.wire import LORE_TASKS, Reply, Task
 from ...engine import Client, NumberClient, Recipe, Site, ready
 from ...engine.lore import LoreClient, SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
-from ...errors import FedloreError
 from ...knowledge.rowtrust import RowTrust
 from ...knowledge.views import Recalibrated
-from ...models.classifier import Personal
-from ...models.client import Member
-from ...models.ensemble import Ensemble, OneShotMember
-from ...models.own.members import (
-    Sight,
-    read_own_members,
-    see_classes,
-    see_numbers,
-    see_order,
-    write_own_members,
-)
-from ...models.regressor import PersonalRegressor
+from ...models.client import Member, PersonalModel
+from ...models.tasks import Classification, Regression
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, Store, agree_schema
 
 PERSONAL = "personal.weights"
 BENEFIT = "benefit.json"  # what taking part brought this site
-_EXACT = "one_shot"  # the one-shot model among the members
 
 
-def write_model(
-    kit: Kit, about: Mapping[str, Any], rows: SiteRows, model: SiteModel, network: Params
-) -> None:
+def write_model(kit: Kit, about: Mapping[str, Any], model: SiteModel, network: Params) -> None:
     """What a site chose for itself, readable by its owner alone."""
     known, ensemble = model.knowledge, model.ensemble
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
@@ -53,8 +38,7 @@ def write_model(
     if isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if ensemble is not None:
-        header["mixture"], more = describe_ensemble(rows, ensemble)
-        payload |= more
+        header["mixture"], payload["members"] = describe_ensemble(ensemble, known)
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if model.benefit is not None:
         text = json.dumps({**about_run(about), **model.benefit.plain()}, indent=1)
@@ -74,24 +58,25 @@ def about_run(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def personal_of(
     kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms
-) -> Personal | PersonalRegressor:
+) -> PersonalModel:
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe, bins = terms.recipe(about["trial"]), terms.bins
     known = kit.knowledge(bins)
     rows = _row_trust(known.row_trust, about)
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
-    if bins is not None:
-        candidate = terms.common().candidate(Trial.read(about["trial"]))
-        mixed = ensemble_of(about, payload, terms)
-        return number_task(candidate, bins).build(
-            recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=mixed
-        )
+    ensemble = None
+    if about["mixture"] is not None:
+        shape, k = (terms.features,), len(terms.schema.classes)
+        tensors = payload.get("members", {})
+        ensemble = restore_ensemble(about["mixture"], tensors, known, shape=shape, classes=k)
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
-    ensemble = ensemble_of(about, payload, terms)
-    return Personal(
+    task: Classification | Regression = Classification()
+    if bins is not None:
+        task = number_task(terms.common().candidate(Trial.read(about["trial"])), bins)
+    return task.build(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=ensemble
     )
 
@@ -110,71 +95,14 @@ def has_model(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def describe_ensemble(rows: SiteRows, ensemble: Ensemble) -> tuple[dict[str, Any], Payload]:
-    """A mixture as values for JSON and as tensors."""
-    own = [m for m in ensemble.members if not isinstance(m, OneShotMember)]
-    said, tensors = write_own_members(own)
-    values = {
-        "members": [_EXACT if isinstance(m, OneShotMember) else "own" for m in ensemble.members],
-        "own": said,
-        "heard": _sight(rows).heard.shape[1],
-        "weights": list(ensemble.weights),
-        "network": ensemble.network,
-        "expert": ensemble.expert,
-        **ensemble.tuned,
-    }
-    payload: Payload = {"members": tensors}
-    for member in ensemble.members:
-        if isinstance(member, OneShotMember):
-            home = member.one_shot_model.home
-            payload[_EXACT] = member.one_shot_model.found.bundle()
-            payload["home"] = {"middle": home.middle, "level": home.level}
-            values["rows"] = home.rows
-    return values, payload
-
-
-def _sight(rows: SiteRows) -> Sight:
-    """What members of this site hear of its expert."""
-    if rows.common.bins is not None:
-        return see_numbers(rows.measured)
-    data = rows.plain.data
-    return see_order(data, rows.common.classes) if rows.common.ordered else see_classes(data)
-
-
-def ensemble_of(about: Mapping[str, Any], payload: Payload, terms: Terms) -> Ensemble | None:
-    """The mixture of a site as it was written; None where its network stands alone."""
-    values = about["mixture"]
-    if values is None:
-        return None
-    features, classes = terms.features, len(terms.schema.classes)
-    tensors: Mapping[str, Tensor] = payload["members"]
-    own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))
-    members: list[Any] = []
-    for said in values["members"]:
-        if said != _EXACT:
-            members.append(next(own))
-            continue
-        if terms.search_space is None or terms.search_space.one_shot is None:
-            raise FedloreError("a one-shot model that the terms know nothing of")
-        home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
-        found = OneShotModel(
-            terms.search_space.one_shot, Posterior.of(payload[_EXACT]), home, classes
-        )
-        members.append(OneShotMember(found, terms.scaler()))
-    weights = tuple(values["weights"])
-    tuned = "inverse_temperature" if terms.target is None else "width"
-    shares = {name: values[name] for name in ("network", "expert", tuned)}
-    return Ensemble(tuple(members), weights, **shares)
-
-
 _Setup = tuple[Site, Recipe, FlatParams]
 
 
 class FolderShelf:
     """Keeps what trainings leave behind in the site's own folder."""
 
-    def __init__(self, kit: Kit, terms: Terms, text: str, rows: SiteRows) -> None:
-        self._kit, self._terms, self._text, self._rows = kit, terms, text, rows
+    def __init__(self, kit: Kit, terms: Terms, text: str) -> None:
+        self._kit, self._terms, self._text = kit, terms, text
 
     def store(self, trial: Trial) -> Store:
         return Store(self._kit.state, self._terms.run, str(trial))
@@ -195,7 +123,7 @@ class FolderShelf:
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
         about = {"run": self._terms.run, "round": trial.rounds, "terms": self._text}
         about |= {"trial": str(trial), "key": key}
-        write_model(self._kit, about, self._rows, model, network)
+        write_model(self._kit, about, model, network)
 
 
 class LoreSite:
@@ -207,7 +135,7 @@ class LoreSite:
         if isinstance(client, Client):  # of a number its rows do it, once knowledge has spoken
             client = client.encode(self._common.scaler)
         self._rows = SiteRows(client, self._common)
-        self._shelf = FolderShelf(kit, terms, text, self._rows)
+        self._shelf = FolderShelf(kit, terms, text)
         self._client = LoreClient(self._rows, self._shelf)
         self._setup: tuple[str, _Setup] | None = None
 
