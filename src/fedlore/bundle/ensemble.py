@@ -20,14 +20,10 @@ from ..models.ensemble import Ensemble, OneShotMember
 from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
-    ClassMember,
-    NumberMember,
-    OrderMember,
     OwnMember,
     read_own_members,
     write_own_members,
 )
-from ..models.own.trees import Trees
 from .archive import Refused
 
 EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own members
@@ -36,18 +32,13 @@ _OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
 
 def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
-    own: list[OwnMember] = []
-    rounds: list[OneShotMember] = []
-    for member in ensemble.members:
-        if isinstance(member, NumberMember | OrderMember | ClassMember):
-            own.append(member)
-        elif isinstance(member, OneShotMember):
-            rounds.append(member)
-        else:
-            raise FedloreError(
-                f"a bundle cannot hold a member of the class {type(member).__name__}: it would "
-                "need your code to load"
-            )
+    rounds = [member for member in ensemble.members if isinstance(member, OneShotMember)]
+    own = [member for member in ensemble.members if member not in rounds]
+    if strange := [member for member in own if not isinstance(member, OwnMember)]:
+        raise FedloreError(
+            f"a bundle cannot hold a member of the class {type(strange[0]).__name__}: it would "
+            "need your code to load"
+        )
     if len(rounds) > 1:
         raise FedloreError(f"a bundle holds one one-shot model, not {len(rounds)}")
     described, plain = write_own_members(own)
@@ -57,9 +48,7 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     _check_size(tensors)
     rest = iter(described)
-    said = [
-        _round_values(m) if isinstance(m, OneShotMember) else next(rest) for m in ensemble.members
-    ]
+    said = [_round_values(m) if m in rounds else next(rest) for m in ensemble.members]
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
@@ -98,7 +87,7 @@ def restore_ensemble(
         )
     columns = int(torch.Size(shape).numel())
     left, count = dict(tensors), 0
-    members: list[OwnMember | OneShotMember] = []
+    members: list[Any] = []
     for place, one in enumerate(plain):
         one_shot = one.get("kind") == EXACT
         begin = _ONE_SHOT if one_shot else f"{_OWN}{count}."
@@ -114,7 +103,8 @@ def restore_ensemble(
             columns=columns,
             heard=len(heard) * classes if one.get("kind") == "classes" else HEARD_OF_ORDER,
         )
-        members.append(_fitting(place, member, classes, numbers=numbers))
+        _check_member(place, one, member, classes, numbers=numbers)
+        members.append(member)
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
@@ -218,23 +208,24 @@ def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
         raise Refused("variances and spreads of the one-shot model must be positive")
 
 
-def _fitting(place: int, member: OwnMember, classes: int, *, numbers: bool) -> OwnMember:
-    """A member that speaks of this many classes, or of a number."""
-    if isinstance(member, NumberMember) != numbers:
+def _check_member(
+    place: int, said: Mapping[str, Any], member: OwnMember, classes: int, *, numbers: bool
+) -> None:
+    """Refuse a member that does not speak of this many classes, or of a number."""
+    kind, trees, body = said["kind"], said["body"] == "trees", member.body
+    if (kind == "number") != numbers:
         raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
-    body = member.body
-    outputs = len(body.base) if isinstance(body, Trees) else len(body.constant)
-    wanted = classes if isinstance(member, ClassMember) else 1
-    if outputs != wanted or (isinstance(member, OrderMember) and member.classes != classes):
+    outputs = len(getattr(body, "base" if trees else "constant"))
+    wanted = classes if kind == "classes" else 1
+    if outputs != wanted or (kind == "order" and said["classes"] != classes):
         raise Refused(
             f"member {place} gives {outputs} numbers a row, {wanted} are wanted for {classes} "
             "classes"
         )
-    if isinstance(member, ClassMember) and member.votes:
-        parts = (body.values, body.base, body.scale) if isinstance(body, Trees) else ()
+    if said.get("votes"):
+        parts = [getattr(body, name) for name in ("values", "base", "scale")] if trees else []
         if not parts or any(bool((t < 0).any()) for t in parts):
             raise Refused(f"member {place} must vote by trees, with shares that are not negative")
-    return member
 
 
 def _values(said: Mapping[str, Any], wanted: set[str]) -> dict[str, Any]:
