@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,8 +20,7 @@ from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask
 from .knowledge.scope import count_inputs
 from .knowledge.views import SeenModel
-from .models import Client, Member, NumberClient, Regression, TaskKind
-from .models.client import P
+from .models import Client, Member, NumberClient, Regression
 from .models.regressor import Decode
 
 try:
@@ -49,8 +47,85 @@ M = TypeVar("M", bound=Callable[[Tensor], object] | None)
 _NAME = "site"  # of the only client
 
 
-# scikit-learn asks for these base classes; everything of ours below is composed
-class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+# scikit-learn asks for base classes; everything of ours below is composed
+class _Site(BaseEstimator):  # type: ignore[misc]
+    """What both estimators do: knowledge, rows and training of a federation of one."""
+
+    _about: ClassVar[Literal["class", "number"]]
+
+    def _open(self, X: AnyRows, y: ArrayLike) -> tuple[Knowledge, _Array, _Array]:
+        """The first rows that an estimator sees, checked, and the knowledge that reads them."""
+        known = _trusted(_read(self.knowledge, self._about), self.trust)
+        self.schema_ = None if known.schema is None else add_columns(known.schema, X)
+        numeric = {"y_numeric": True} if self._about == "number" else {}
+        asked = self._validation() | numeric
+        rows, labels = validate_data(self, number_rows(X, self.schema_), y, **asked)
+        self.knowledge_ = known
+        if self.schema_ is None or known.schema is None:
+            return known, rows, labels
+        if has_names(X):
+            names = [f.column or f.name for f in self.schema_.features]
+            self.feature_names_in_ = np.array(names, object)
+        own = range(len(known.schema.features))
+
+        def seen(model: M) -> M:
+            if model is None or len(own) == rows.shape[1]:
+                return model
+            return cast(M, Mask(tuple(own), cast(SeenModel, model)))  # gives what the model gives
+
+        prediction, limits = seen(known.prediction), seen(known.range)
+        self.knowledge_ = replace(known, schema=self.schema_, prediction=prediction, range=limits)
+        return self.knowledge_, rows, labels
+
+    def _train(
+        self, client: Client | NumberClient, outputs: int, task: Regression | None = None
+    ) -> None:
+        """The personal model of a federation of one."""
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        rows, schema = client.data.x, self.schema_
+        width = rows.shape[1] if schema is None else count_inputs(schema)
+        inputs = width + (0 if task is None else task.heard_inputs)
+        hears = task is None and self._hears()
+        network = mlp(inputs, outputs, hidden=self.hidden, hears=hears, seed=int(seed)).double()
+        plan = Plan(
+            epochs=self.epochs, batch=self.batch, lr=self.lr, decay=self.decay, plain=self.plain
+        )
+        site: Member[Any] = client
+        fitted = fit(
+            [site],
+            network,
+            algorithm=Alone(),
+            plan=plan,
+            rounds=1,
+            seed=int(seed),
+            engine="local",
+            task=task,
+            trust="auto" if self.trust == "auto" else "own",
+        )
+        self.personal_ = fitted.model(client.id)
+        self.trust_ = self.personal_.knowledge.trust_at_prediction
+
+    def _hears(self) -> bool:
+        known = self.knowledge_
+        return self.hears and (known.prediction is not None or known.range is not None)
+
+    def _rows(self, X: AnyRows) -> Tensor:
+        """Rows to be answered, (n, d), by an estimator that has been fitted."""
+        check_is_fitted(self)
+        rows = number_rows(X, self.schema_)
+        if self.schema_ is None or not has_names(X):  # else they were found by their names
+            rows = validate_data(self, rows, reset=False, **self._validation())
+        return _tensor(rows)
+
+    def _validation(self) -> dict[str, object]:
+        """What scikit-learn is to make sure of; where values may be missing, the knowledge says."""
+        holes = self.schema_ is not None and any(f.may_miss for f in self.schema_.features)
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
+
+
+class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
     """A network seen through one site's knowledge: probability exactly 0 outside the range.
 
     `knowledge` is a `Knowledge`, the path of a knowledge.toml, or None. `trust` is λ, in place of
@@ -59,6 +134,8 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     nothing before it in a pipeline may rescale its columns; the network's inputs are
     standardised here.
     """
+
+    _about = "class"
 
     def __init__(
         self,
@@ -82,7 +159,7 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
         """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
-        known, rows, labels = _open(self, self._known(), X, y)
+        known, rows, labels = self._open(X, y)
         check_classification_targets(labels)
         spoken = order_labels(labels, known, self.classes)  # in the order of the knowledge
         self.classes_, self.order_ = np.unique(spoken, return_index=True)
@@ -92,41 +169,31 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FedloreError(
                 f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
             )
-        self.knowledge_ = known
-        self.personal_ = _train(
-            self,
-            Client(_NAME, Examples(_tensor(rows), place_labels(labels, spoken)), known),
-            (_width(self, rows), len(spoken)),
-            hears=self.hears and (known.prediction is not None or known.range is not None),
-        )
-        self.trust_ = self.personal_.knowledge.trust_at_prediction
+        examples = Examples(_tensor(rows), place_labels(labels, spoken))
+        self._train(Client(_NAME, examples, known), len(spoken))
         return self
 
     def predict(self, X: AnyRows) -> _Array:
         """The label of each row, (n,); one that the range allows."""
-        x = _rows(self, X)
+        x = self._rows(X)
         back = np.argsort(self.order_)  # from the knowledge's order to that of classes_
         return np.asarray(self.classes_[back[self.personal_.predict(x).numpy()]])
 
     def predict_proba(self, X: AnyRows) -> _Array:
         """Probabilities in the order of classes_, (n, k); exactly 0 outside the range."""
-        x = _rows(self, X)
+        x = self._rows(X)
         return np.asarray(self.personal_.predict_proba(x).numpy()[:, self.order_])
 
     def allowed(self, X: AnyRows) -> _Array:
         """Which labels the range allows, in the order of classes_, (n, k) bool."""
-        x = _rows(self, X)
+        x = self._rows(X)
         allowed = self.personal_.annotate(x).allowed
         if allowed is None:
             allowed = torch.ones(len(x), len(self.classes_), dtype=torch.bool)
         return np.asarray(allowed.numpy()[:, self.order_])
 
-    def _known(self) -> Knowledge:
-        """The knowledge with the λ that was asked for."""
-        return _trusted(_read(self.knowledge, "class"), self.trust)
 
-
-class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
     """Numbers as bins, decoded inside S(x): every prediction lies in the set exactly.
 
     `knowledge` is a `Knowledge`, the path of a knowledge.toml with a [target], or None. Bounds are
@@ -135,6 +202,8 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     With a range the bounds must be declared, since labels do not tell where S(x) may lie.
     Knowledge reads raw units, so nothing before it in a pipeline may rescale its columns.
     """
+
+    _about = "number"
 
     def __init__(
         self,
@@ -163,55 +232,42 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeRegressor":
         """Train on the rows of X (n, d) in raw units and their numbers y (n,)."""
-        given, declared = self._known()
-        known, rows, numbers = _open(self, given, X, y, y_numeric=True)
-        self.bins_ = self._bins(_tensor(numbers), known, declared)
-        self.knowledge_ = known
-        hears = self.hears and (known.prediction is not None or known.range is not None)
-        task = Regression(self.bins_, self.ordinal, hears)
+        known, rows, numbers = self._open(X, y)
+        self.bins_ = self._bins(_tensor(numbers), known)
+        task = Regression(self.bins_, self.ordinal, self._hears())
         client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
-        size = _width(self, rows) + task.heard_inputs, self.bins_.k
-        self.personal_ = _train(self, client, size, task=task)
-        self.trust_ = self.personal_.knowledge.trust_at_prediction
+        self._train(client, self.bins_.k, task)
         return self
 
     def predict(self, X: AnyRows) -> _Array:
         """One number for each row, (n,), in its set."""
-        x = _rows(self, X)
+        x = self._rows(X)
         return np.asarray(self.personal_.predict(x, decode=self.decode).numpy())
 
     def predict_interval(self, X: AnyRows, level: float = 0.9) -> _Array:
         """The ends of a central interval with that probability, (n, 2), both in the set."""
-        x = _rows(self, X)
+        x = self._rows(X)
         return np.asarray(torch.stack(self.personal_.interval(x, level), 1).numpy())
 
     def allowed(self, X: AnyRows) -> Sets:
         """The set of each row within the bounds."""
-        x = _rows(self, X)
+        x = self._rows(X)
         found = self.personal_.annotate(x).sets
         return Sets.whole(len(x), self.bins_.lower, self.bins_.upper) if found is None else found
 
-    def _known(self) -> tuple[Knowledge, Bins | None]:
-        """The knowledge with the λ that was asked for, and the bounds that its file declares."""
-        known = _read(self.knowledge, "number")
-        return _trusted(known, self.trust), known.bins
-
-    def _bins(self, y: Tensor, known: Knowledge, declared: Bins | None) -> Bins:
+    def _bins(self, y: Tensor, known: Knowledge) -> Bins:
         if self.lower is not None and self.upper is not None:
             return Bins(float(self.lower), float(self.upper), self.bins)
         if self.lower is not None or self.upper is not None:
             raise ConfigError(f"give both bounds or none, got {self.lower} and {self.upper}")
-        if declared is not None:
-            return declared
+        if known.bins is not None:
+            return known.bins
         if known.range is not None:
             raise ConfigError(
                 "knowledge with a range needs lower= and upper=: labels do not tell where the "
                 "sets may lie"
             )
         return Bins.around(y, self.bins)
-
-
-Estimator = KnowledgeClassifier | KnowledgeRegressor
 
 
 def _read(known: object, word: Literal["class", "number"]) -> Knowledge:
@@ -233,67 +289,6 @@ def _trusted(known: Knowledge, trust: object) -> Knowledge:
         raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {trust!r}")
     rows = None if known.row_trust is None else known.row_trust.stay()  # the owner's word
     return replace(known, trust=float(trust), reliance=None, row_trust=rows)
-
-
-def _train(
-    how: Estimator,
-    client: Member[P],
-    size: tuple[int, int],
-    *,
-    task: TaskKind[P] | None = None,
-    hears: bool = False,
-) -> P:
-    """The personal model of a federation of one; `size` is inputs and outputs of its network."""
-    seed = how.random_state
-    if not isinstance(seed, int | np.integer):
-        seed = check_random_state(seed).randint(2**31 - 1)
-    network = mlp(*size, hidden=how.hidden, hears=hears, seed=int(seed))
-    plan = Plan(epochs=how.epochs, batch=how.batch, lr=how.lr, decay=how.decay, plain=how.plain)
-    trust: Literal["own", "auto"] = "auto" if how.trust == "auto" else "own"
-    site = partial(fit, algorithm=Alone(), plan=plan, rounds=1, seed=int(seed), engine="local")
-    return site([client], network.double(), task=task, trust=trust).model(_NAME)
-
-
-def _open(
-    how: Estimator, known: Knowledge, X: AnyRows, y: ArrayLike, **more: bool
-) -> tuple[Knowledge, _Array, _Array]:
-    """The first rows that an estimator sees, checked, and the knowledge that reads them."""
-    how.schema_ = None if known.schema is None else add_columns(known.schema, X)
-    rows, labels = validate_data(how, number_rows(X, how.schema_), y, **_validation(how), **more)
-    if how.schema_ is None or known.schema is None:
-        return known, rows, labels
-    if has_names(X):
-        how.feature_names_in_ = np.array([f.column or f.name for f in how.schema_.features], object)
-    own = range(len(known.schema.features))
-
-    def seen(model: M) -> M:
-        if model is None or len(own) == rows.shape[1]:
-            return model
-        return cast(M, Mask(tuple(own), cast(SeenModel, model)))  # gives what the model gives
-
-    prediction, limits = seen(known.prediction), seen(known.range)
-    seeing = replace(known, schema=how.schema_, prediction=prediction, range=limits)
-    return seeing, rows, labels
-
-
-def _rows(how: Estimator, X: AnyRows) -> Tensor:
-    """AnyRows to be answered, (n, d), by an estimator that has been fitted."""
-    check_is_fitted(how)
-    rows = number_rows(X, how.schema_)
-    if how.schema_ is None or not has_names(X):  # else they were found by their names
-        rows = validate_data(how, rows, reset=False, **_validation(how))
-    return _tensor(rows)
-
-
-def _validation(how: Estimator) -> dict[str, object]:
-    """What scikit-learn is to make sure of; where values may be missing, the knowledge says."""
-    holes = how.schema_ is not None and any(f.may_miss for f in how.schema_.features)
-    return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
-
-
-def _width(how: Estimator, rows: _Array) -> int:
-    """How many inputs the network has for a row."""
-    return rows.shape[1] if how.schema_ is None else count_inputs(how.schema_)
 
 
 def _tensor(x: ArrayLike) -> Tensor:

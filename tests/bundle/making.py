@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import torch
+from click.testing import Result
 from torch import Tensor
+from typer.testing import CliRunner
 
 from fedlore import Knowledge, Personal
 from fedlore.answers import Bins
 from fedlore.bundle import Bundle, bundle_of
+from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
@@ -18,6 +21,19 @@ from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.numbers import NumberTable, parse_numbers_table
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.regressor import PersonalRegressor
+
+
+def call(*words: object) -> Result:
+    """A command of fedlore, which may fail."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def run(*words: object) -> str:
+    """What a command says that must not fail."""
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
 
 SCHEMA = Schema(
     (Feature("ash", "%", 0.0, 40.0), Feature("s", "%", 0.0, 5.0)), ("A", "B", "C"), "grade"

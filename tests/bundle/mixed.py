@@ -9,7 +9,7 @@ from fedlore.core.one_shot import Basis, OneShot, OneShotModel, OneShotRows, sol
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
+from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
 from fedlore.models.own.trees import LEAF, Trees
@@ -140,18 +140,10 @@ def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegr
     members = (
         NumberMember("ridge", linear(d + 3, 1, seed=1), True, True, 2.0),
         NumberMember("boosted", trees(d + 3, 1, scale=20.0, seed=2), True, False, 3.0),
-        OneShotNumber(*one_shot_model(x, k, **basis)),
+        OneShotMember(*one_shot_model(x, k, **basis)),
     )
-    ensemble = NumberEnsemble(members, (0.2, 0.3, 0.1), 0.3, 0.1, 4.0)
-    inner = plain.inner
-    return PersonalRegressor(
-        inner.model,
-        plain.bins,
-        plain.knowledge,
-        scaler=inner.scaler,
-        hears=plain.hears,
-        ensemble=ensemble,
-    )
+    ensemble = Ensemble(members, (0.2, 0.3, 0.1), 0.3, 0.1, width=4.0)
+    return plain.with_ensemble(ensemble)
 
 
 def plain_net(d: int, classes: int) -> torch.nn.Module:

@@ -11,7 +11,7 @@ from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, r
 from fedlore.bundle.explain import answer_with_reasons
 from fedlore.errors import FedloreError
 from fedlore.knowledge.tables.table import Table
-from fedlore.models import tasks as classification
+from fedlore.models import classifier
 
 from .making import SCHEMA, bundle, known, number_bundle, regressor, rows
 
@@ -55,8 +55,8 @@ def test_who_decided_follows_from_the_parts(seed, trust):
 def test_chunks_and_blocks_change_nothing(monkeypatch):
     made, x = bundle(), rows(100)
     whole = answer_rows(made, x)
-    monkeypatch.setattr(classification.Classification, "chunk", 7)
-    monkeypatch.setattr(classification, "BLOCK", 3)
+    monkeypatch.setattr(classifier.Personal, "chunk", 7)
+    monkeypatch.setattr(classifier, "BLOCK", 3)
     parts = answer_rows(made, x)
     assert torch.equal(whole.predicted, parts.predicted)
     assert torch.allclose(whole.probabilities, parts.probabilities, atol=1e-6)

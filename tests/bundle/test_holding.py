@@ -4,31 +4,31 @@ import csv
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.header import HOLDINGS, read_holdings
 from fedlore.bundle.predict import answer_rows, doubt_rows
-from fedlore.bundle.score import (
-    answer_scores,
-    hold_classes,
-    hold_numbers,
-    read_holding,
-    stored_holding,
-)
+from fedlore.bundle.score import read_holding, stored_holding
 from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members, with_holdings
-from fedlore.cli.app import app
 from fedlore.core.conformal import CoveragePromise, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.models.doubt import doubt_classes
-from fedlore.models.tasks import task_of
 
 from ..coke.blend.doubters import CSR, SCALE, STEPS, foreseen, numbers, rows
 from ..coke.blend.test_promise import narrow
+from .making import call, run
+
+
+@pytest.fixture
+def north(classes, tmp_path):
+    """The place of a bundle, of labelled rows to calibrate on, and of new ones."""
+    write_bundle(classes, tmp_path / "north.lore")
+    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 30))
+    return tmp_path / "north.lore", calm, write_rows_of(tmp_path / "new.csv", *labelled(10, 5))
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
     shares, sizes = [], []
     x, y = labelled(5)
     new, truth = labelled(6)
-    there, known = answer_rows(classes, new), answer_scores(answer_rows(classes, x), y)
+    there, known = answer_rows(classes, new), answer_rows(classes, x).misses(y)
     for start in range(0, 400, 40):
         part = known[start : start + 40]
         cut = float(part.sort().values[36])  # ⌈41·0.9⌉ = 37
-        sets = hold_classes(there, cut)
+        sets = there.hold(cut)
         shares.append(float(sets.gather(1, truth.unsqueeze(1)).double().mean()))
         sizes.append(float(sets.sum(1).double().mean()))
         assert (sets.sum(1) >= 1).all() and not (sets & ~there.allowed).any()
@@ -60,23 +60,23 @@ def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
 def test_no_set_leaves_the_range_however_wide_it_is():
     model = foreseen(knowledge=Knowledge(range=narrow))
     with torch.no_grad():
-        answers = task_of(model).answer(model, STEPS, rows(4, 50)[0])
-    sets = hold_classes(answers, 1.0)
+        answers = model.answer(STEPS, rows(4, 50)[0])
+    sets = answers.hold(1.0)
     assert torch.equal(sets, answers.allowed) and (sets.sum(1) == 4).all()
-    assert (hold_classes(answers, 0.0).sum(1) == 1).all()  # the answer itself is never left out
+    assert (answers.hold(0.0).sum(1) == 1).all()  # the answer itself is never left out
 
 
 def test_new_numbers_lie_in_their_intervals_as_often_as_promised():
     bundle = bundle_of(numbers_known(), "north")
     x, place = rows(7, 300)
     new, truth = rows(8, 300)
-    cut = float(answer_scores(answer_rows(bundle, x), 40 + 5 * place).sort().values[270])
+    cut = float(answer_rows(bundle, x).misses(40 + 5 * place).sort().values[270])
     there = answer_rows(bundle, new)
-    low, high = hold_numbers(there, cut).unbind(1)
+    low, high = there.hold(cut).unbind(1)
     y = 40 + 5 * truth.double()
     assert float(((low <= y) & (y <= high)).double().mean()) == pytest.approx(0.9, abs=0.05)
     assert (low >= there.low).all() and (high <= there.high).all() and (low <= high).all()
-    wider = hold_numbers(there, 0.999)
+    wider = there.hold(0.999)
     assert (wider[:, 0] <= low).all() and (wider[:, 1] >= high).all()
 
 
@@ -90,39 +90,32 @@ def write_rows_of(path, x, y):
     return path
 
 
-def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes, tmp_path):
-    write_bundle(classes, tmp_path / "north.lore")
-    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 30))
-    new = write_rows_of(tmp_path / "new.csv", *labelled(10, 5))
-    words = ["predict", str(tmp_path / "north.lore"), str(new), "--out", str(tmp_path / "out.csv")]
-    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm), "--level", "0.8"])
-    assert result.exit_code == 0, result.output
-    assert "Holds with 0.8 for new rows like the 30 it was calibrated on" in result.output
+def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes, north, tmp_path):
+    place, calm, new = north
+    out = tmp_path / "out.csv"
+    told = run("predict", place, new, "--out", out, "--calibrate", calm, "--level", "0.8")
+    assert "Holds with 0.8 for new rows like the 30 it was calibrated on" in told
     with open(tmp_path / "out.csv", newline="") as file:
         found = list(csv.DictReader(file))
     holding = read_holding(classes, calm, 0.8)
-    sets = hold_classes(answer_rows(classes, labelled(10, 5)[0]), holding.cut)
+    sets = answer_rows(classes, labelled(10, 5)[0]).hold(holding.cut)
     names = [{STEPS.classes[c] for c in row.nonzero().flatten()} for row in sets]
     assert [set(row["held"].split("|")) for row in found] == names
-    assert all(row["predicted_grade" if "predicted_grade" in row else "grade"] in row["held"]
-               for row in found)  # fmt: skip
+    assert all(row["grade"] in row["held"] for row in found)
 
 
-def test_too_few_rows_leave_nothing_behind(classes, tmp_path):
-    write_bundle(classes, tmp_path / "north.lore")
-    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 8))
-    words = ["predict", str(tmp_path / "north.lore"), str(calm), "--out", str(tmp_path / "out.csv")]
-    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm)])
+def test_too_few_rows_leave_nothing_behind(north, tmp_path):
+    few = write_rows_of(tmp_path / "few.csv", *labelled(9, 8))
+    result = call("predict", north[0], few, "--out", tmp_path / "out.csv", "--calibrate", few)
     assert result.exit_code != 0 and "8 rows cannot promise a level of 0.9" in str(result.exception)
     assert not (tmp_path / "out.csv").exists()
     assert "between 0.7" in CoveragePromise(0.9, 0.5, 30).sentence()
 
 
-def test_a_file_gets_noise_and_ignorance_and_says_what_is_far(classes, tmp_path):
-    write_bundle(classes, tmp_path / "north.lore")
-    (tmp_path / "new.csv").write_text("ash,rank\n12.0,1.1\n39.0,0.1\nmuch,1.0\n")
-    words = ["predict", str(tmp_path / "north.lore"), str(tmp_path / "new.csv"), "--doubt"]
-    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out.csv")])
+def test_a_file_gets_noise_and_ignorance_and_says_what_is_far(classes, north, tmp_path):
+    place, _, new = north
+    new.write_text("ash,rank\n12.0,1.1\n39.0,0.1\nmuch,1.0\n")
+    result = call("predict", place, new, "--doubt", "--out", tmp_path / "out.csv")
     assert result.exit_code == 1  # of the third row that no number is in
     with open(tmp_path / "out.csv", newline="") as file:
         near, far, wrong = csv.DictReader(file)
@@ -142,23 +135,21 @@ def test_a_network_alone_cannot_tell_its_ignorance(tmp_path):
     assert (told.noise > 0).all()
 
 
-def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(classes, tmp_path):
-    write_bundle(classes, tmp_path / "north.lore")
-    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 30))
-    new = write_rows_of(tmp_path / "new.csv", *labelled(10, 5))
+def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(
+    classes, north, tmp_path
+):
+    place, calm, new = north
     kept, out = tmp_path / "kept.lore", tmp_path / "out.csv"
-    words = ["predict", str(tmp_path / "north.lore"), str(new), "--out", str(out)]
-    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm), "--store", str(kept)])
-    assert result.exit_code == 0 and "promises 0.8, 0.9, 0.95" in result.output
+    told = run("predict", place, new, "--out", out, "--calibrate", calm, "--store", kept)
+    assert "promises 0.8, 0.9, 0.95" in told
     found = read_bundle(kept)
     assert [one.level for one in found.holdings] == [0.8, 0.9, 0.95]
     assert found.fingerprint != classes.fingerprint
     first = out.read_text()
-    again = CliRunner().invoke(app, ["predict", str(kept), str(new), "--out", str(out)])
-    assert again.exit_code == 0 and "Holds with 0.9" in again.output
+    assert "Holds with 0.9" in run("predict", kept, new, "--out", out)
     assert out.read_text() == first  # the same sets, now without the rows
     told, _ = Answerer.of(found)(labelled(10, 5)[0].double())
-    sets = hold_classes(answer_rows(found, labelled(10, 5)[0]), found.holdings[1].cut)
+    sets = answer_rows(found, labelled(10, 5)[0]).hold(found.holdings[1].cut)
     assert [len(row["held"]) for row in told] == sets.sum(1).tolist()
     assert all(row["noise"] > 0 and row["far"] == (row["ignorance"] > row["noise"]) for row in told)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from fedlore import Knowledge
 from fedlore.bundle import bundle_of, reasons, write_bundle
@@ -13,12 +12,11 @@ from fedlore.bundle.archive import Refused
 from fedlore.bundle.ensemble import member_weights
 from fedlore.bundle.store import ENSEMBLE, open_members
 from fedlore.bundle.update import update_bundle
-from fedlore.cli.app import app
 from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
 from fedlore.models.own.members import OrderMember
 
-from .making import SCHEMA, bundle, known, personal, rows
+from .making import SCHEMA, bundle, known, personal, rows, run
 from .mixed import linear, mixture, plain_net, trees
 
 
@@ -41,15 +39,12 @@ def test_the_card_and_the_reasons_name_who_spoke():
 
 
 def test_other_rules_keep_members_and_weights(tmp_path):
-    made = stored(mixed())
-    other = replace(known(), range=None)
-    (tmp_path / "site").mkdir()
-    for name, data in bundle(other).members.items():
-        (tmp_path / "site" / name).write_bytes(data)
+    made, place = stored(mixed()), tmp_path / "knowledge.toml"
+    replace(known(), range=None).write(place)
     with pytest.raises(Refused, match="hear prediction and range, the knowledge gives prediction"):
-        update_bundle(made, tmp_path / "site" / "knowledge.toml")
+        update_bundle(made, place)
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
-    new = update_bundle(deaf, tmp_path / "site" / "knowledge.toml")
+    new = update_bundle(deaf, place)
     assert member_weights(new.personal.ensemble) == member_weights(deaf.personal.ensemble)
     assert new.personal.knowledge.range is None
 
@@ -66,15 +61,10 @@ def test_another_trust_is_the_experts_weight():
 def test_the_command_says_that_the_weights_stay(tmp_path):
     ridge = OrderMember("ridge", linear(5, 1), True, True, 1.0, 3)
     write_bundle(stored(mixed(members=(ridge,))), tmp_path / "old.lore")
-    (tmp_path / "site").mkdir()
-    for name, data in bundle(replace(known(), prediction=None)).members.items():
-        (tmp_path / "site" / name).write_bytes(data)
-    place = tmp_path / "site" / "knowledge.toml"
-    done = CliRunner().invoke(
-        app, ["update", str(tmp_path / "old.lore"), str(place), "--out", str(tmp_path / "n.lore")]
-    )
-    assert done.exit_code == 0, done.output
-    assert "the weights of the mixture stay: network" in done.output
+    place = tmp_path / "knowledge.toml"
+    replace(known(), prediction=None).write(place)
+    told = run("update", tmp_path / "old.lore", place, "--out", tmp_path / "n.lore")
+    assert "the weights of the mixture stay: network" in told
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from typer.testing import CliRunner
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certify import certify
@@ -20,16 +19,16 @@ from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
-from fedlore.cli.app import app
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Ensemble, NumberEnsemble
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own.members import ClassMember, NumberMember
 from fedlore.models.regressor import PersonalRegressor
 from fedlore.studio.site_model import predict_under
 
+from .making import run
 from .mixed import linear
 
 ort = pytest.importorskip("onnxruntime")
@@ -90,20 +89,14 @@ def with_trust(number, mixed, text=None):
     text = text or (NUMBER + TRUST if number else CLASSES + TRUST) + FEATURES
     torch.manual_seed(3)
     file = Knowledge.read({"knowledge.toml": text.encode()})
+    kind, outputs = (NumberMember, 1) if number else (ClassMember, 3)
+    member = kind("line", linear(6, outputs, seed=4), False, False, 1.0)
+    tuned = {"width": 0.8} if number else {"inverse_temperature": 1.5}
+    ensemble = Ensemble((member,), (0.3,), 0.6, 0.1, **tuned) if mixed else None
+    more = {"scaler": scaler_of_scope(file.schema), "ensemble": ensemble}
     if number:
-        ensemble = None
-        if mixed:
-            member = NumberMember("line", linear(6, 1, seed=4), False, False, 1.0)
-            ensemble = NumberEnsemble((member,), (0.3,), 0.6, 0.1, 0.8)
-        scaler = scaler_of_scope(file.schema)
-        model = nn.Linear(6, 5)
-        return PersonalRegressor(model, file.bins, file, scaler=scaler, ensemble=ensemble)
-    ensemble = None
-    if mixed:
-        ensemble = Ensemble(
-            (ClassMember("line", linear(6, 3, seed=4), False, False, 1.0),), (0.3,), 0.6, 0.1, 1.5
-        )
-    return Personal(nn.Linear(6, 3), file, scaler=scaler_of_scope(file.schema), ensemble=ensemble)
+        return PersonalRegressor(nn.Linear(6, 5), file.bins, file, **more)
+    return Personal(nn.Linear(6, 3), file, **more)
 
 
 def expected(constant):
@@ -179,11 +172,8 @@ def test_another_one_number_keeps_the_word_of_the_owner_alone(tmp_path):
 def test_update_says_what_became_of_it(tmp_path):
     own = personal(tmp_path)
     write_bundle(bundle_of(own, "plant", schema=own.knowledge.schema), tmp_path / "b.lore")
-    run = CliRunner().invoke(
-        app,
-        ["update", str(tmp_path / "b.lore"), "--trust", "0.5", "--out", str(tmp_path / "n.lore")],
-    )
-    assert run.exit_code == 0 and "λ row by row: 0.8 where origin != 'import'" in run.output
+    told = run("update", tmp_path / "b.lore", "--trust", 0.5, "--out", tmp_path / "n.lore")
+    assert "λ row by row: 0.8 where origin != 'import'" in told
 
 
 def test_a_bundle_whose_regions_cannot_be_read_is_refused(tmp_path):

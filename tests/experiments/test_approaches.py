@@ -124,7 +124,7 @@ def test_lore_is_scored_with_the_mixture_of_each_client(reread):
     few = SearchSpace((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
     clients = with_models()
     rows = run((LORE,), clients, search_space=few)
-    assert [(r["approach"], r["model"], r["pov"]) for r in rows] == [("lore", "mixture", 0.0)] * 3
+    assert [(r["approach"], r["model"], r["pov"]) for r in rows] == [("lore", "ensemble", 0.0)] * 3
     assert {r["chosen"] for r in rows} == {str(few.candidates[0])}
     fitted = train_lore(
         clients,
@@ -147,7 +147,7 @@ def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordere
         best = make(client.data, CLASSES, seed=0, site=client.id).best
         predicted = decide(best.member.log_probs(client.test), client.test.prior)
         assert row["ta"] == (predicted == client.test.y).double().mean()
-        assert (row["pov"], row["chosen"], row["model"]) == (0.0, best.member.name, "own")
+        assert (row["pov"], row["chosen"], row["model"]) == (0.0, best.member.name, "local")
         assert "abstained" not in row
 
 

@@ -178,7 +178,7 @@ def test_the_authors_way_scores_tuned_weights_and_short_training_alone(tmp_path)
     changed = protocol(tmp_path, **{"test_rows = 150": "test_rows = 150\ntuned = true\nalone = 1"})
     rows = run_study(Study("approaches", "covtype", changed, ("oracle",), seeds=1), tmp_path)
     models = {r["approach"]: (r["model"], r["rounds"]) for r in rows}
-    assert models["ML"] == ("own", 1) and models["FL"] == ("tuned", 3)
+    assert models["ML"] == ("local", 1) and models["FL"] == ("tuned", 3)
     assert models["FLwKM"] == ("tuned", 3) and models["P-KM"] == ("expert", 0)
     assert all(r["pov"] == 0.0 for r in rows if r["approach"] not in ("ML", "FL"))
 

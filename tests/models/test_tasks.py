@@ -27,7 +27,8 @@ from fedlore import (
 )
 from fedlore.engine import Training
 from fedlore.engine.tuning import Tuning
-from fedlore.models import TASKS, task_for, task_of
+from fedlore.models import TASKS, task_for
+from fedlore.models.ensemble import Ensemble
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from .test_regressor import CUT, PLAN, SITES
@@ -73,19 +74,24 @@ def test_each_site_chooses_how_far_a_number_of_its_expert_is_trusted():
         assert [k.trust_at_prediction > 0.5 for k in fitted.knowledge.values()] == [follows] * 3
 
 
-def test_a_model_and_its_task_find_each_other():
-    personal = Personal(mlp(2, 3))
-    assert task_of(personal) == Classification()
-    regressor = PersonalRegressor(mlp(2 + HEARD, 4), Bins(0.0, 1.0, 4), hears=True)
-    assert task_of(regressor) == Regression(Bins(0.0, 1.0, 4), hears=True)
-    assert task_of(regressor).heard_inputs == HEARD
-    for name, kind in TASKS.items():
-        assert kind.name == name
+def test_a_model_names_its_task_and_what_it_hears():
+    assert {kind.name for kind in TASKS.values()} == set(TASKS)
+    assert all(kind.predictor.task == name for name, kind in TASKS.items())
+    task = Regression(Bins(0.0, 1.0, 4), hears=True)
+    assert task.heard_inputs == HEARD and task.build(mlp(2 + HEARD, 4), None).hears
+    assert not Personal(mlp(2, 3)).hears and Personal(mlp(2, 3, hears=True)).hears
 
 
-def test_knowledge_about_something_else_is_refused():
+def test_knowledge_or_members_about_something_else_are_refused():
+    number, classes = Ensemble((), (), 1.0, width=1.0), Ensemble((), (), 1.0)
     with pytest.raises(KnowledgeError, match="for classes and knowledge about a number"):
         Classification().build(mlp(2, 3), Knowledge().of_number(CUT))
+    with pytest.raises(KnowledgeError, match="for a number and knowledge about classes"):
+        Regression(CUT).build(mlp(2, 12), Knowledge(lambda x: torch.ones(len(x), 3) / 3))
+    with pytest.raises(KnowledgeError, match="for classes and members for a number"):
+        Classification().build(mlp(2, 3), None, ensemble=number)
+    with pytest.raises(KnowledgeError, match="for a number and members for classes"):
+        Regression(CUT).build(mlp(2, 12), None, ensemble=classes)
 
 
 def test_fit_and_training_say_the_same():

@@ -16,7 +16,7 @@ def table(*, dataset="covtype", protocol="fair", kind="oracle", share=0.01, trus
             seed,
             round(0.5 + 0.05 * i + 0.1 * (client == "b") + 0.01 * seed, 4),
             pov=0.0 if "KM" in name or name in ("FL+mask", "lore") else 0.1,
-            model={"ML": "own", "P-KM": "expert", "MLwKM": "own"}.get(name, "shared"),
+            model={"ML": "local", "P-KM": "expert", "MLwKM": "local"}.get(name, "shared"),
             **{"dataset": dataset, "protocol": protocol, "range": kind},
             **{"share": share, "trust": trust, "config": "abc123", "versions": "fedlore 0.1.0"},
         )

@@ -33,7 +33,7 @@ def test_accuracy_has_clients_mean_interval_and_the_papers_mean():
     assert found[0].head == ("approach", "model", "a", "b", "mean", "the paper's mean")
     # ML: 0.50 and 0.51 at a, so the mean is 50.5 and half the interval 12.706 * 0.5 = 6.4
     assert texts(found, "Test accuracy", "ML") == [
-        *("ML", "own", "50.5 ± 6.4", "60.5 ± 6.4", "55.5 ± 6.4", "77.0")
+        *("ML", "local", "50.5 ± 6.4", "60.5 ± 6.4", "55.5 ± 6.4", "77.0")
     ]
     assert texts(found, "Test accuracy", "lore")[-1] == "–"
 

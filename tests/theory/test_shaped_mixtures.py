@@ -13,7 +13,7 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import Ensemble, NumberEnsemble
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own import baseline, own_numbers, own_order
 from fedlore.models.own.members import input_signs
 from fedlore.models.regressor import PersonalRegressor
@@ -43,7 +43,7 @@ def mixed_site(seed, task, *, kept=True):
     parts = [pick.random() + 0.05 for _ in range(len(members) + 2)]
     expert, network, *weights = (part / sum(parts) for part in parts)
     if isinstance(personal, PersonalRegressor):
-        ensemble = NumberEnsemble(members, tuple(weights), network, expert, pick.uniform(0.1, 2.0))
+        ensemble = Ensemble(members, tuple(weights), network, expert, width=pick.uniform(0.1, 2.0))
         return personal, ensemble, shapes, draw
     ensemble = Ensemble(members, tuple(weights), network, expert, pick.uniform(0.3, 2.0))
     return personal, ensemble, shapes, draw

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..core.examples import Examples
 from ..core.tensors import torch
@@ -24,106 +24,13 @@ Asked = tuple[Literal["prediction", "number"], Literal["range", "set"]]
 Allowed = Any  # of n rows: bool (n, k), or Sets
 
 
-class Axis(Protocol):
-    """The algebra of what experts say."""
-
-    word: ClassVar[str]  # what one answer is called
-    asked: ClassVar[Asked]  # of sources
-    conflicts: ClassVar[tuple[str, ...]]  # policies where a prediction leaves its range
-    empties: ClassVar[tuple[str, ...]]  # policies where ranges leave nothing
-
-    def prediction(self, said: Tensor, like: Tensor) -> Tensor:
-        """What an expert said of the rows `like`, as floating point beside them."""
-        ...
-
-    def range(self, said: Allowed, like: Tensor) -> Allowed:
-        """What a range said of the rows `like`, as the algebra takes it, beside them."""
-        ...
-
-    def speaks(self, said: Tensor) -> Tensor:
-        """Rows on which an expert says something, (n,) bool."""
-        ...
-
-    def choose(self, rows: Tensor, said: Tensor, other: Tensor) -> Tensor:
-        """One prediction where rows (n,) are true, another elsewhere."""
-        ...
-
-    def average(self, said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-        """The weighted mean of those who speak, (n, k)."""
-        ...
-
-    def fill_silence(self, said: Tensor, rows: Tensor) -> Tensor:
-        """A prediction about those of n rows that are true; silence on the others."""
-        ...
-
-    def whole(self, like: Allowed) -> Allowed:
-        """Every answer, for as many rows as a range has."""
-        ...
-
-    def meet(self, one: Allowed, other: Allowed) -> Allowed:
-        """What both allow."""
-        ...
-
-    def join(self, one: Allowed, other: Allowed) -> Allowed:
-        """What one of them allows."""
-        ...
-
-    def empty(self, allowed: Allowed) -> Tensor:
-        """Rows that allow nothing, (n,) bool."""
-        ...
-
-    def where(self, rows: Tensor, one: Allowed, other: Allowed) -> Allowed:
-        """One range where rows (n,) are true, another elsewhere."""
-        ...
-
-    def fill_whole(self, allowed: Allowed, rows: Tensor) -> Allowed:
-        """A range of those of n rows that are true; every answer on the others."""
-        ...
-
-    # the door: what knowledge says of rows, checked
-
-    def check_prediction(self, said: Tensor, n: int) -> Tensor:
-        """What a P-KM says of n rows, or an error where it says what it must not."""
-        ...
-
-    def check_range(self, allowed: Allowed, x: Tensor, opened: Tensor | None) -> Allowed:
-        """What an R-KM says of rows; an empty one is refused, or opened with the rows (n,)."""
-        ...
-
-    def find_conflicts(self, said: Tensor, allowed: Allowed | None) -> Tensor:
-        """Rows on which a prediction leaves its range, (n,) bool."""
-        ...
-
-    def move_inside(self, said: Tensor, allowed: Allowed | None) -> Tensor:
-        """A prediction restricted to its range, or moved to the nearest number of it."""
-        ...
-
-    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
-        """The prediction without those rows (n,) that are true."""
-        ...
-
-    # rows on the axis, `Examples` or `Measured`
-
-    def rows(self, x: Tensor) -> Any:
-        """Rows without labels."""
-        ...
-
-    def annotate(self, rows: Any, said: Tensor | None, allowed: Allowed | None) -> Any:
-        """Rows with what knowledge says of them."""
-        ...
-
-    def read(self, rows: Any) -> tuple[Tensor | None, Allowed | None]:
-        """What knowledge said of annotated rows: the prediction, the range."""
-        ...
-
-    def admit(self, rows: Any, outside: str) -> Any:
-        """Annotated rows as training may have them, by the policy on labels outside the range."""
-        ...
-
-
 @dataclass(frozen=True)
 class Classes:
-    """One of k classes, from worst to best where they have an order."""
+    """One of k classes, from worst to best where they have an order.
+
+    `prediction` to `fill_whole` are the algebra of what experts say, `check_prediction` to
+    `silence` the door where it is checked, the rest is about rows, `Examples` or `Measured`.
+    """
 
     names: tuple[str, ...] = ()
     ordered: bool = False
@@ -134,19 +41,24 @@ class Classes:
     empties: ClassVar[tuple[str, ...]] = ("error", "first", "all")
 
     def prediction(self, said: Tensor, like: Tensor) -> Tensor:
+        """What an expert said of the rows `like`, as floating point beside them."""
         said = said if said.is_floating_point() else said.float()
         return said.to(like.device)
 
-    def range(self, said: Tensor, like: Tensor) -> Tensor:
+    def range(self, said: Tensor, like: Tensor) -> Allowed:
+        """What a range said of the rows `like`, as the algebra takes it, beside them."""
         return said.bool().to(like.device)
 
     def speaks(self, said: Tensor) -> Tensor:
+        """Rows on which an expert says something, (n,) bool."""
         return (said != 0).any(1)
 
     def choose(self, rows: Tensor, said: Tensor, other: Tensor) -> Tensor:
+        """One prediction where rows (n,) are true, another elsewhere."""
         return torch.where(rows.unsqueeze(1), said, _alike(said, other, "predictions"))
 
     def average(self, said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+        """The weighted mean of those who speak, (n, k)."""
         total = said[0] * weights[0]
         for one, weight in zip(said[1:], weights[1:], strict=True):
             total = total + _alike(said[0], one, "predictions") * weight
@@ -154,27 +66,35 @@ class Classes:
         return total / torch.where(spoken > 0, spoken, 1.0)
 
     def fill_silence(self, said: Tensor, rows: Tensor) -> Tensor:
+        """A prediction about those of n rows that are true; silence on the others."""
         return _scatter(said, rows, 0)
 
-    def whole(self, like: Tensor) -> Tensor:
+    def whole(self, like: Tensor) -> Allowed:
+        """Every answer, for as many rows as a range has."""
         return torch.ones_like(like)
 
-    def meet(self, one: Tensor, other: Tensor) -> Tensor:
+    def meet(self, one: Tensor, other: Tensor) -> Allowed:
+        """What both allow."""
         return one & _alike(one, other, "ranges")
 
-    def join(self, one: Tensor, other: Tensor) -> Tensor:
+    def join(self, one: Tensor, other: Tensor) -> Allowed:
+        """What one of them allows."""
         return one | _alike(one, other, "ranges")
 
     def empty(self, allowed: Tensor) -> Tensor:
+        """Rows that allow nothing, (n,) bool."""
         return ~allowed.any(1)
 
-    def where(self, rows: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    def where(self, rows: Tensor, one: Tensor, other: Tensor) -> Allowed:
+        """One range where rows (n,) are true, another elsewhere."""
         return torch.where(rows.unsqueeze(1), one, other)
 
-    def fill_whole(self, allowed: Tensor, rows: Tensor) -> Tensor:
+    def fill_whole(self, allowed: Tensor, rows: Tensor) -> Allowed:
+        """A range of those of n rows that are true; every answer on the others."""
         return _scatter(allowed, rows, 1)
 
     def check_prediction(self, said: Tensor, n: int) -> Tensor:
+        """What a P-KM says of n rows, or an error where it says what it must not."""
         self._check_shape("P-KM", said, n)
         rows = said if said.is_floating_point() else said.float()
         total = rows.sum(1)
@@ -187,7 +107,8 @@ class Classes:
             )
         return rows
 
-    def check_range(self, allowed: Tensor, x: Tensor, opened: Tensor | None) -> Tensor:
+    def check_range(self, allowed: Tensor, x: Tensor, opened: Tensor | None) -> Allowed:
+        """What an R-KM says of rows; an empty one is refused, or opened with the rows (n,)."""
         self._check_shape("R-KM", allowed, len(x))
         if allowed.dtype != torch.bool:
             if not ((allowed == 0) | (allowed == 1)).all():
@@ -208,6 +129,7 @@ class Classes:
             raise KnowledgeError(f"the {who} must return shape {wanted}, got {tuple(rows.shape)}")
 
     def find_conflicts(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+        """Rows on which a prediction leaves its range, (n,) bool."""
         if allowed is None:
             return torch.zeros(len(said), dtype=torch.bool, device=said.device)
         if said.shape != allowed.shape:
@@ -217,23 +139,37 @@ class Classes:
         return ((said > 0) & ~allowed).any(1)
 
     def move_inside(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+        """A prediction restricted to its range, or moved to the nearest number of it."""
         inside = said if allowed is None else said * allowed
         left = inside.sum(1, keepdim=True)  # nothing left: the expert is silent
         return inside / torch.where(left > 0, left, 1.0)
 
     def silence(self, said: Tensor, rows: Tensor) -> Tensor:
+        """The prediction without those rows (n,) that are true."""
         return said.masked_fill(rows.unsqueeze(1), 0.0)
 
+    def miss(self, said: Tensor, y: Tensor) -> Tensor:
+        """How wrong a prediction is about each label, (n,) float64; of classes 0 or 1."""
+        return (said.argmax(1) != y).double()
+
+    def find_outside(self, allowed: Tensor, y: Tensor) -> Tensor:
+        """Labels outside their range, (n,) bool; one that is no class is."""
+        return find_outside(allowed, y)
+
     def rows(self, x: Tensor) -> Examples:
+        """Rows without labels."""
         return Examples(x)
 
     def annotate(self, rows: Examples, said: Tensor | None, allowed: Tensor | None) -> Examples:
+        """Rows with what knowledge says of them."""
         return replace(rows, prior=said, allowed=allowed)
 
-    def read(self, rows: Examples) -> tuple[Tensor | None, Tensor | None]:
+    def read(self, rows: Any) -> tuple[Tensor | None, Any]:
+        """What knowledge said of annotated rows: the prediction, the range."""
         return rows.prior, rows.allowed
 
     def admit(self, rows: Examples, outside: str) -> Examples:
+        """Annotated rows as training may have them, by the policy on labels outside the range."""
         if outside != "error" or rows.y is None or rows.allowed is None:
             return rows  # rows to drop are told by their range
         out = find_outside(rows.allowed, rows.y)
@@ -266,7 +202,7 @@ class Line:
             )
         return said.double().to(like.device)
 
-    def range(self, said: Sets, like: Tensor) -> Sets:
+    def range(self, said: Sets, like: Tensor) -> Allowed:
         return said.to(like.device)
 
     def speaks(self, said: Tensor) -> Tensor:
@@ -281,23 +217,23 @@ class Line:
     def fill_silence(self, said: Tensor, rows: Tensor) -> Tensor:
         return _scatter(said, rows, torch.nan)
 
-    def whole(self, like: Sets) -> Sets:
+    def whole(self, like: Sets) -> Allowed:
         low, high = (-torch.inf, torch.inf) if self.bins is None else self.bins.bounds
         return Sets.whole(len(like), low, high, like=like.lower)
 
-    def meet(self, one: Sets, other: Sets) -> Sets:
+    def meet(self, one: Sets, other: Sets) -> Allowed:
         return one.meet(other)
 
-    def join(self, one: Sets, other: Sets) -> Sets:
+    def join(self, one: Sets, other: Sets) -> Allowed:
         return one.join(other)
 
     def empty(self, allowed: Sets) -> Tensor:
         return allowed.empty
 
-    def where(self, rows: Tensor, one: Sets, other: Sets) -> Sets:
+    def where(self, rows: Tensor, one: Sets, other: Sets) -> Allowed:
         return one.only(rows).join(other.only(~rows))
 
-    def fill_whole(self, allowed: Sets, rows: Tensor) -> Sets:
+    def fill_whole(self, allowed: Sets, rows: Tensor) -> Allowed:
         width = allowed.lower.shape[1]
         none = torch.tensor([torch.inf] + [torch.nan] * (width - 1), dtype=torch.float64)
         low, high = (end.to(rows.device).repeat(len(rows), 1) for end in (-none, none))
@@ -313,7 +249,7 @@ class Line:
         wide = said.double()
         return torch.where(wide.isfinite(), wide, torch.nan)  # undefined: the expert is silent
 
-    def check_range(self, allowed: Sets, x: Tensor, opened: Tensor | None) -> Sets:
+    def check_range(self, allowed: Sets, x: Tensor, opened: Tensor | None) -> Allowed:
         if not isinstance(allowed, Sets) or len(allowed) != len(x):
             found = f"{len(allowed)} rows" if isinstance(allowed, Sets) else type(allowed).__name__
             raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {found}")
@@ -344,13 +280,19 @@ class Line:
     def silence(self, said: Tensor, rows: Tensor) -> Tensor:
         return said.masked_fill(rows, torch.nan)
 
+    def miss(self, said: Tensor, y: Tensor) -> Tensor:
+        return (said - y).abs().double()
+
+    def find_outside(self, allowed: Sets, y: Tensor) -> Tensor:
+        return ~allowed.holds(y)
+
     def rows(self, x: Tensor) -> Measured:
         return Measured(x)
 
     def annotate(self, rows: Measured, said: Tensor | None, allowed: Sets | None) -> Measured:
         return replace(rows, said=said, sets=allowed, cut=self._cut)
 
-    def read(self, rows: Measured) -> tuple[Tensor | None, Sets | None]:
+    def read(self, rows: Any) -> tuple[Tensor | None, Any]:
         return rows.said, rows.sets
 
     def admit(self, rows: Measured, outside: str) -> Measured:
@@ -379,6 +321,8 @@ class Line:
             )
         return self.bins
 
+
+Axis = Classes | Line
 
 _CLASSES, _LINE = Classes(), Line()
 

@@ -16,38 +16,29 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..models.ensemble import AnyEnsemble, Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
+from ..models.ensemble import Ensemble, OneShotMember
 from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
-    ClassMember,
-    NumberMember,
-    OrderMember,
     OwnMember,
     read_own_members,
     write_own_members,
 )
-from ..models.own.trees import Trees
 from .archive import Refused
 
 EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own members
 _OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
 
 
-def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
+def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
-    own: list[OwnMember] = []
-    rounds: list[OneShotMember | OneShotNumber] = []
-    for member in ensemble.members:
-        if isinstance(member, NumberMember | OrderMember | ClassMember):
-            own.append(member)
-        elif isinstance(member, OneShotMember | OneShotNumber):
-            rounds.append(member)
-        else:
-            raise FedloreError(
-                f"a bundle cannot hold a member of the class {type(member).__name__}: it would "
-                "need your code to load"
-            )
+    rounds = [member for member in ensemble.members if isinstance(member, OneShotMember)]
+    own = [member for member in ensemble.members if member not in rounds]
+    if strange := [member for member in own if not isinstance(member, OwnMember)]:
+        raise FedloreError(
+            f"a bundle cannot hold a member of the class {type(strange[0]).__name__}: it would "
+            "need your code to load"
+        )
     if len(rounds) > 1:
         raise FedloreError(f"a bundle holds one one-shot model, not {len(rounds)}")
     described, plain = write_own_members(own)
@@ -57,17 +48,11 @@ def describe_ensemble(ensemble: AnyEnsemble, known: Knowledge) -> tuple[dict[str
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     _check_size(tensors)
     rest = iter(described)
-    said = [
-        _round_values(m) if isinstance(m, OneShotMember | OneShotNumber) else next(rest)
-        for m in ensemble.members
-    ]
-    far: dict[str, Any] = {"width": ensemble.width} if isinstance(ensemble, NumberEnsemble) else {}
-    if isinstance(ensemble, Ensemble):
-        far = {"inverse_temperature": ensemble.inverse_temperature}
+    said = [_round_values(m) if m in rounds else next(rest) for m in ensemble.members]
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
-        **far,
+        **ensemble.tuned,
         "heard": heard_sources(known),
         "members": [{"weight": w, **one} for w, one in zip(ensemble.weights, said, strict=True)],
     }
@@ -81,11 +66,11 @@ def restore_ensemble(
     *,
     shape: Sequence[int],  # of one row
     classes: int,  # or bins, k
-) -> AnyEnsemble:
+) -> Ensemble:
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
-    far = "width" if numbers else "inverse_temperature"
-    values = _values(said, {"network", "expert", far, "heard", "members"})
+    tuned = "width" if numbers else "inverse_temperature"
+    values = _values(said, {"network", "expert", tuned, "heard", "members"})
     _check_size(tensors)
     listed = values["members"]
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -102,14 +87,14 @@ def restore_ensemble(
         )
     columns = int(torch.Size(shape).numel())
     left, count = dict(tensors), 0
-    members: list[OwnMember | OneShotMember | OneShotNumber] = []
+    members: list[Any] = []
     for place, one in enumerate(plain):
         one_shot = one.get("kind") == EXACT
         begin = _ONE_SHOT if one_shot else f"{_OWN}{count}."
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
         if one_shot:
-            members.append(_one_round(one, found, shape, classes, numbers=numbers))
+            members.append(_one_round(one, found, shape, classes))
             continue
         count += 1
         (member,) = read_own_members(
@@ -118,20 +103,18 @@ def restore_ensemble(
             columns=columns,
             heard=len(heard) * classes if one.get("kind") == "classes" else HEARD_OF_ORDER,
         )
-        members.append(_fitting(place, member, classes, numbers=numbers))
+        _check_member(place, one, member, classes, numbers=numbers)
+        members.append(member)
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
-    network, expert, last = (_number(values[name], name) for name in ("network", "expert", far))
-    if not 0.0 < last < float("inf"):
-        raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
-    speaking: tuple[Any, ...] = tuple(members)
-    if numbers:
-        return NumberEnsemble(speaking, weights, network, expert, last)
-    return Ensemble(speaking, weights, network, expert, last)
+    shares = {name: _number(values[name], name) for name in ("network", "expert", tuned)}
+    if not 0.0 < shares[tuned] < float("inf"):
+        raise Refused(f"{tuned} of a mixture must be positive and finite, got {shares[tuned]}")
+    return Ensemble(tuple(members), weights, **shares)
 
 
-def member_weights(ensemble: AnyEnsemble, *, expert: float | None = None) -> dict[str, float]:
+def member_weights(ensemble: Ensemble, *, expert: float | None = None) -> dict[str, float]:
     """Who speaks with which weight, by name; where `expert` is his, the others share the rest."""
     named = {"network": ensemble.network}
     for place, (member, weight) in enumerate(zip(ensemble.members, ensemble.weights, strict=True)):
@@ -149,7 +132,7 @@ def heard_sources(known: Knowledge) -> list[str]:
     return [name for name, one in names.items() if one is not None]
 
 
-def _round_values(one: OneShotMember | OneShotNumber) -> dict[str, Any]:
+def _round_values(one: OneShotMember) -> dict[str, Any]:
     one_shot_model = one.one_shot_model
     return {
         "kind": EXACT,
@@ -162,7 +145,7 @@ def _round_values(one: OneShotMember | OneShotNumber) -> dict[str, Any]:
     }
 
 
-def _round_tensors(one: OneShotMember | OneShotNumber) -> Params:
+def _round_tensors(one: OneShotMember) -> Params:
     home, scaler = one.one_shot_model.home, one.scaler
     found = {**one.one_shot_model.found.bundle(), "middle": home.middle, "level": home.level}
     if scaler is not None:
@@ -171,8 +154,8 @@ def _round_tensors(one: OneShotMember | OneShotNumber) -> Params:
 
 
 def _one_round(
-    said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int, *, numbers: bool
-) -> OneShotMember | OneShotNumber:
+    said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int
+) -> OneShotMember:
     wanted = {"kind", "name", "basis", "start", "hears", "rows", "scaled"}
     values = _values(said, wanted)
     rows, name = values["rows"], values["name"]
@@ -207,8 +190,7 @@ def _one_round(
     scaler = Scaler(own["shift"], own["spread"]) if values["scaled"] else None
     home = Home(own["middle"], own["level"], rows)
     one_shot_model = OneShotModel(one_shot, Posterior.of(own), home, classes)
-    kind = OneShotNumber if numbers else OneShotMember
-    return kind(one_shot_model, scaler, name)
+    return OneShotMember(one_shot_model, scaler, name)
 
 
 def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
@@ -226,23 +208,24 @@ def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
         raise Refused("variances and spreads of the one-shot model must be positive")
 
 
-def _fitting(place: int, member: OwnMember, classes: int, *, numbers: bool) -> OwnMember:
-    """A member that speaks of this many classes, or of a number."""
-    if isinstance(member, NumberMember) != numbers:
+def _check_member(
+    place: int, said: Mapping[str, Any], member: OwnMember, classes: int, *, numbers: bool
+) -> None:
+    """Refuse a member that does not speak of this many classes, or of a number."""
+    kind, trees, body = said["kind"], said["body"] == "trees", member.body
+    if (kind == "number") != numbers:
         raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
-    body = member.body
-    outputs = len(body.base) if isinstance(body, Trees) else len(body.constant)
-    wanted = classes if isinstance(member, ClassMember) else 1
-    if outputs != wanted or (isinstance(member, OrderMember) and member.classes != classes):
+    outputs = len(getattr(body, "base" if trees else "constant"))
+    wanted = classes if kind == "classes" else 1
+    if outputs != wanted or (kind == "order" and said["classes"] != classes):
         raise Refused(
             f"member {place} gives {outputs} numbers a row, {wanted} are wanted for {classes} "
             "classes"
         )
-    if isinstance(member, ClassMember) and member.votes:
-        parts = (body.values, body.base, body.scale) if isinstance(body, Trees) else ()
+    if said.get("votes"):
+        parts = [getattr(body, name) for name in ("values", "base", "scale")] if trees else []
         if not parts or any(bool((t < 0).any()) for t in parts):
             raise Refused(f"member {place} must vote by trees, with shares that are not negative")
-    return member
 
 
 def _values(said: Mapping[str, Any], wanted: set[str]) -> dict[str, Any]:

@@ -13,9 +13,7 @@ from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
-from ..models.classifier import Personal
-from ..models.ensemble import AnyEnsemble
-from ..models.tasks import task_of
+from ..models.ensemble import Ensemble
 from ..words import Reason
 from .ensemble import member_weights
 from .header import Bundle
@@ -36,7 +34,7 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[l
 def answer_with_reasons(bundle: Bundle, x: Tensor) -> tuple[Answers, Reasons]:
     """Answers for rows in raw units, and why they are so; each table is evaluated once."""
     answers, why = [], []
-    chunk = task_of(bundle.personal).chunk
+    chunk = bundle.personal.chunk
     for start in range(0, max(len(x), 1), chunk):
         part = x[start : start + chunk]
         with evaluate_once():
@@ -53,14 +51,12 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     personal = bundle.personal
     known = personal.knowledge
     us = "network" if personal.ensemble is None else "mixture"
-    classes = isinstance(personal, Personal)
+    prediction, limits = known.answers.asked
     parts = [
-        reasons_of(known.range, rows, "range" if classes else "set"),
-        reasons_of(known.prediction, rows, "prediction" if classes else "number"),
+        reasons_of(known.range, rows, limits),
+        reasons_of(known.prediction, rows, prediction),
         _conflicts(known, rows, bundle.schema),
-        _classes_decided(found, bundle.schema, known, rows, us)
-        if classes
-        else _numbers_decided(found, us),
+        _decided(found, bundle.schema, known, rows, us),
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:
@@ -105,20 +101,31 @@ def _favoured(known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
     return [" or ".join(schema.classes[c] for c in row.nonzero().flatten()) for row in top]
 
 
-def _classes_decided(
-    found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str
-) -> Reasons:
-    classes = schema.classes
-    names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
-    said = _favoured(known, x, schema) or [classes[e] for e in names[1]]
-    each = list(zip(*names, found.trust.tolist(), said, strict=True))
-    silent = known.prediction is None
-    made = {}
-    for one in set(each):  # many rows are decided alike
-        p, e, d, λ, own = one
-        args = {"answer": classes[p], "expert": own, "trust": λ, "model": us}
-        made[one] = Reason(_class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ), args)
+def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Reasons:
+    """Who decided each row, and between what."""
+    columns = [found.decided, found.trust, found.predicted, found.expert]
+    if found.low is not None and found.high is not None:
+        columns += [found.low, found.high]
+    each = list(zip(*(column.tolist() for column in columns), strict=True))
+    if known.line is None:  # what is said, and not its place; many rows are decided alike
+        names = [*schema.classes, ""]
+        own = _favoured(known, x, schema) or [names[one[3]] for one in each]
+        each = [(*one, said) for one, said in zip(each, own, strict=True)]
+    silent, made = known.prediction is None, {}
+    for one in set(each):
+        d, λ, p, e, *rest = one
+        args = {"answer": p, "expert": e, "trust": λ, "model": us}
+        if known.line is None:
+            args |= {"answer": schema.classes[p], "expert": rest[0]}
+            kind = _class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ)
+        else:
+            args |= {"low": rest[0], "high": rest[1]}
+            kind = _NUMBER_KINDS.get(d, "model-number")
+        made[one] = Reason(kind, args)
     return [[made[one]] for one in each]
+
+
+_NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}
 
 
 def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: float) -> str:
@@ -135,36 +142,15 @@ def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: 
     return "expert-unheard" if trust == 0 else "model-outweighs"
 
 
-_NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}
-
-
-def _numbers_decided(found: Answers, us: str) -> Reasons:
-    assert found.low is not None and found.high is not None  # of a number
-    lines: Reasons = []
-    for p, e, d, λ, low, high in zip(
-        found.predicted.tolist(),
-        found.expert.tolist(),
-        found.decided.tolist(),
-        found.trust.tolist(),
-        found.low.tolist(),
-        found.high.tolist(),
-        strict=True,
-    ):
-        args = {"answer": p, "expert": e, "trust": λ, "model": us, "low": low, "high": high}
-        lines.append([Reason(_NUMBER_KINDS.get(d, "model-number"), args)])
-    return lines
-
-
 def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> Reasons:
     """Why the expert's word counted so much in each row, where λ is not one number."""
     if known.row_trust is None or not len(x):
         return [[] for _ in range(len(x))]
-    silent = found.expert < 0 if found.low is None else found.expert.isnan()
-    whose = zip(known.row_trust.reasons(x, constant), silent.tolist(), strict=True)
+    whose = zip(known.row_trust.reasons(x, constant), found.silent.tolist(), strict=True)
     return [[one] if one and not quiet else [] for one, quiet in whose]
 
 
-def _say_members(found: Answers, ensemble: AnyEnsemble) -> Reasons:
+def _say_members(found: Answers, ensemble: Ensemble) -> Reasons:
     """Who spoke in each row with which weight; of a silent expert the others share the part."""
     trusts = found.trust.tolist()
     # the weight itself, not what single precision made of it

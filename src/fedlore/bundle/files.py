@@ -17,7 +17,7 @@ from ..models.doubt import Doubt
 from .explain import answer_with_reasons
 from .header import Bundle, Policies
 from .predict import answer_rows, doubt_rows
-from .write import AnswerColumn, Gaps, Sink, answer_columns, sink
+from .write import AnswerColumn, Sink, answer_columns, sink
 
 _FAULT = "predict"  # the code of errors raised here
 
@@ -158,15 +158,15 @@ def _answer_marked(
         return
     read = {line: i for i, line in enumerate(chunk.lines)}
     columns: dict[str, AnswerColumn] = {
-        name: Gaps.of(cells, [read.get(line, -1) for line in every])
+        name: AnswerColumn.of(cells).at([read.get(line, -1) for line in every])
         for name, cells in zip(keep, chunk.kept, strict=True)
     }
     place = {line: i for i, line in enumerate(answered)}
-    where = np.array([place.get(line, -1) for line in every])
+    where = [place.get(line, -1) for line in every]
     found = answer_columns(bundle, answers, why=said, taken=keep, **extras(x))
-    columns |= {name: Gaps(column, where) for name, column in found.items()}
+    columns |= {name: column.at(where) for name, column in found.items()}
     if on_error == "mark":
-        columns["error"] = [wrong.get(line, "") for line in every]
+        columns["error"] = AnswerColumn([wrong.get(line, "") for line in every])
     answers_go.write(columns)
 
 

@@ -19,10 +19,9 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.scope import inputs_of
 from ..knowledge.views import Recalibrated
-from ..models.classifier import Personal
-from ..models.client import Predictor
-from ..models.regressor import PersonalRegressor
-from ..models.tasks import TASKS, Classification, Regression, TaskName
+from ..models.classifier import TaskName
+from ..models.client import PersonalModel
+from ..models.tasks import Classification, Regression
 from ..version import __version__
 from .archive import Refused
 from .knowledge import knowledge_members, same_schema
@@ -45,7 +44,7 @@ class Policies:
 class Bundle:
     """A personal model, the names of its columns and classes, and the bytes it is stored as."""
 
-    personal: Personal | PersonalRegressor
+    personal: PersonalModel
     schema: Schema
     client: str
     task: TaskName
@@ -138,8 +137,7 @@ def check_agreement(header: Header, held: Knowledge) -> None:
 
 def task_about(held: Knowledge, *, hears: bool = False) -> Classification | Regression:
     """The task that stored knowledge is for."""
-    kind = TASKS["classification" if held.line is None else "regression"]
-    return kind.from_header(held.bins, hears=hears)
+    return Classification() if held.bins is None else Regression(held.bins, hears=hears)
 
 
 def heard_through(known: Knowledge, header: Header) -> Knowledge:
@@ -167,15 +165,7 @@ def input_values(inputs: Inputs | None) -> list[dict[str, object]] | None:
     """How features reach the network, for JSON."""
     if inputs is None:
         return None
-    return [
-        {
-            "levels": one.levels,
-            "other": one.other,
-            "missing": one.missing,
-            "fill": None if math.isnan(one.fill) else one.fill,
-        }
-        for one in inputs.features
-    ]
+    return [asdict(_StoredInput.of(one)) for one in inputs.features]
 
 
 def header_inputs(header: Header, schema: Schema) -> Inputs | None:
@@ -189,10 +179,9 @@ def header_inputs(header: Header, schema: Schema) -> Inputs | None:
     except (ConfigError, TypeError, ValueError) as error:
         raise Refused(f"bundle.json: inputs: {error}") from None
     wanted = inputs_of(schema)
-    for place, one in enumerate(found):
-        fill = 0.0 if one.fill is None else one.fill
-        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(fill):
-            raise Refused(f"bundle.json: input {place + 1} is none")
+    for place, one in enumerate(found, 1):
+        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(one.fill or 0.0):
+            raise Refused(f"bundle.json: input {place} is none")
     inputs = Inputs(tuple(one.made() for one in found))
     fits = wanted is not None and len(found) == len(schema.features)
     fits = fits and all(
@@ -210,6 +199,11 @@ class _StoredInput:
     other: bool
     missing: bool
     fill: float | None = None
+
+    @staticmethod
+    def of(one: Input) -> "_StoredInput":
+        fill = None if math.isnan(one.fill) else one.fill
+        return _StoredInput(one.levels, one.other, one.missing, fill)
 
     def made(self) -> Input:
         fill = math.nan if self.fill is None else self.fill
@@ -245,7 +239,9 @@ def input_shape(header: Header, heard: int, inputs: Inputs | None) -> tuple[int,
     return (*header.shape[:-1], header.shape[-1] + heard)
 
 
-def try_row(personal: Predictor, header: Header, heard: int, inputs: Inputs | None = None) -> None:
+def try_row(
+    personal: PersonalModel, header: Header, heard: int, inputs: Inputs | None = None
+) -> None:
     """One row through the network: it must take the schema's features and give its classes."""
     inner = personal.inner
     one = next(inner.model.parameters(), None)

@@ -1,7 +1,7 @@
 """Networks as plain values: what layers there are and how they nest, never code."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ..errors import FedloreError, unknown
 
 MOST_LAYERS = 1_000
 _DEEPEST = 20
+_PARTS = ("body", "trunk", "head", "line")  # layers inside others; only a line may be missing
 WIDEST = 1 << 26  # numbers that one layer may give for one row
 
 
@@ -24,14 +25,19 @@ class LayerValues:
     """A kind of layer and the attributes that, given back to its class, make it again."""
 
     kind: type[nn.Module]
-    said: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()  # plain values, layers, or `options`
     bias: bool = False  # whether the class can do without one
+    options: type | None = None  # of such values
 
 
-#: Layers that hold others.
-NESTED = ("sequential", "deaf", "hearing", "ordered", "lipschitz")
-#: All that a bundle may hold beside those.
+#: All that a bundle may hold, beside a `sequential` of them.
 LAYERS: dict[str, LayerValues] = {
+    "deaf": LayerValues(Deaf, ("body",)),
+    "hearing": LayerValues(Hearing, ("trunk", "head", "classes")),
+    "ordered": LayerValues(
+        Ordered, ("trunk", "head", "line", "classes", "options"), options=Ordinal
+    ),
+    "lipschitz": LayerValues(Lipschitz, ("hidden", "classes", "options"), options=Shaping),
     "linear": LayerValues(nn.Linear, ("in_features", "out_features"), bias=True),
     "conv2d": LayerValues(
         nn.Conv2d,
@@ -117,35 +123,23 @@ def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
 def _describe(module: nn.Module) -> dict[str, object]:
     if type(module) is nn.Sequential:
         return {"layer": "sequential", "parts": [_describe(part) for part in module]}
-    if type(module) is Deaf:
-        return {"layer": "deaf", "body": _describe(module.body)}
-    if type(module) is Hearing:
-        parts = {"trunk": _describe(module.trunk), "head": _describe(module.head)}
-        return {"layer": "hearing", **parts, "classes": module.classes}
-    if type(module) is Ordered:
-        parts = {"trunk": _describe(module.trunk), "head": _describe(module.head)}
-        line = None if module.line is None else _describe(module.line)
-        about = {"classes": module.classes, "options": asdict(module.options)}
-        return {"layer": "ordered", **parts, "line": line, **about}
-    if type(module) is Lipschitz:
-        about = {"classes": module.classes, "options": asdict(module.options)}
-        return {"layer": "lipschitz", "hidden": list(module.hidden), **about}
     for name, layer in LAYERS.items():
         if type(module) is layer.kind:
-            said = {key: getattr(module, key) for key in layer.said}
-            said = {
-                k: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
-                for k, v in said.items()
-            }
-            return {
-                "layer": name,
-                **said,
-                **({"bias": module.bias is not None} if layer.bias else {}),
-            }
+            said = {key: _plain(getattr(module, key)) for key in layer.said}
+            bias = {"bias": module.bias is not None} if layer.bias else {}
+            return {"layer": name, **said, **bias}
     raise FedloreError(
         f"a bundle cannot hold a layer of the class {type(module).__name__}: it would need your "
-        f"code to load (known: {', '.join((*NESTED, *LAYERS))})"
+        f"code to load (known: {', '.join(('sequential', *LAYERS))})"
     )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, nn.Module):
+        return _describe(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _build(said: Mapping[str, object]) -> nn.Module:
@@ -169,27 +163,24 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
     name = values.pop("layer")
     if name == "sequential":
         return nn.Sequential(*(_make(part, depth - 1, budget) for part in values["parts"]))
-    if name == "deaf":
-        return Deaf(_make(values["body"], depth - 1, budget))
-    if name == "hearing":
-        trunk, head = (_make(values[part], depth - 1, budget) for part in ("trunk", "head"))
-        return Hearing(trunk, head, int(values["classes"]))
-    if name == "ordered":
-        trunk, head = (_make(values[part], depth - 1, budget) for part in ("trunk", "head"))
-        line = None if values["line"] is None else _make(values["line"], depth - 1, budget)
-        if line is not None and not isinstance(line, nn.Linear):
-            raise FedloreError(f"the line of an ordinal head must be linear, got {type(line)}")
-        options = build(Ordinal, values["options"], "options")
-        return Ordered(trunk, head, int(values["classes"]), options, line=line)
-    if name == "lipschitz":
-        budget[0] -= len(values["hidden"])
-        shaping = build(Shaping, values["options"], "options")
-        return Lipschitz([int(n) for n in values["hidden"]], int(values["classes"]), shaping)
     if name not in LAYERS:
-        raise FedloreError(unknown("layer", str(name), [*NESTED, *LAYERS]))
+        raise FedloreError(unknown("layer", str(name), ["sequential", *LAYERS]))
     layer = LAYERS[name]
     for key in values:
         if key not in (*layer.said, "bias"):
             raise FedloreError(unknown(f"setting of a {name}", key, [*layer.said, "bias"]))
-    ready = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    ready: dict[str, Any] = {}
+    for key, value in values.items():
+        if key == "options" and layer.options is not None:
+            ready[key] = build(layer.options, value, "options")
+        elif key in _PARTS and (value is not None or key != "line"):
+            ready[key] = _make(value, depth - 1, budget)
+        elif key == "hidden":
+            budget[0] -= len(value)
+            ready[key] = [int(width) for width in value]
+        else:
+            value = int(value) if key == "classes" else value
+            ready[key] = tuple(value) if isinstance(value, list) else value
+    if not isinstance(ready.get("line"), nn.Linear | None):
+        raise FedloreError(f"the line of an ordinal head must be linear, got {ready['line']}")
     return layer.kind(**ready)

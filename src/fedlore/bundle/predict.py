@@ -9,9 +9,7 @@ from ..data.rows import frame_of, read_chunks
 from ..data.rows.cells import Extra
 from ..errors import FedloreError
 from ..models.answers import Answers
-from ..models.classifier import Personal
-from ..models.doubt import Doubt, doubt_classes, doubt_numbers, find_one_shot
-from ..models.tasks import task_of
+from ..models.doubt import Doubt, can_doubt, find_doubt
 from .header import Bundle
 
 _FAULT = "predict"  # the code of errors raised here
@@ -22,10 +20,9 @@ def answer_rows(bundle: Bundle, x: Tensor) -> Answers:
     """Answers for rows in raw units, (n, d) or in the network's own shape."""
     x = shape_rows(bundle, x)
     personal = bundle.personal
-    task = task_of(personal)
-    starts = range(0, max(len(x), 1), task.chunk)
-    parts = (x[i : i + task.chunk] for i in starts)
-    return Answers.join([task.answer(personal, bundle.schema, part) for part in parts])
+    starts = range(0, max(len(x), 1), personal.chunk)
+    parts = (x[i : i + personal.chunk] for i in starts)
+    return Answers.join([personal.answer(bundle.schema, part) for part in parts])
 
 
 def shape_rows(bundle: Bundle, x: Tensor) -> Tensor:
@@ -55,31 +52,15 @@ def read_rows_checked(source: Any, bundle: Bundle, *, extra: Extra | None = None
     return torch.cat([part.x for part in found])
 
 
-def can_doubt(bundle: Bundle) -> bool:
-    """Whether the model knows of its own ignorance, found out without any row."""
-    personal = bundle.personal
-    if not isinstance(personal, Personal):
-        return personal.ensemble is not None and bool(personal.ensemble.members)
-    ensemble = personal.ensemble
-    if ensemble is None or not bundle.schema.ordered:
-        return False
-    spoken = sum(weight > 0 for weight in (ensemble.network, *ensemble.weights))
-    return find_one_shot(personal) is not None or spoken > 1
-
-
 @torch.no_grad()
 def doubt_rows(bundle: Bundle, x: Tensor) -> Doubt:
     """Doubts about rows in raw units, in classes or units of the number; refused by a model alone.
 
     Where ignorance is larger than noise the row is far from all that was learned from.
     """
-    personal, x = bundle.personal, shape_rows(bundle, x)
-    found: Doubt | None = None
-    if isinstance(personal, Personal):
-        known = personal.annotate(x)
-        found = doubt_classes(personal, known) if bundle.schema.ordered else None
-    else:
-        found = doubt_numbers(personal, personal.annotate(x))
+    x = shape_rows(bundle, x)
+    personal = bundle.personal
+    found = find_doubt(personal, x) if can_doubt(personal, bundle.schema) else None
     if found is None:
         raise FedloreError(
             "this bundle cannot tell its own ignorance: that takes a mixture of members over "

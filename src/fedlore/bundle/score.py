@@ -1,6 +1,5 @@
 """How a bundle does on labelled rows of a file, and what its sets and intervals may promise."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -13,18 +12,11 @@ from ..core.conformal import (
     CoveragePromise,
     CutRows,
     check_level,
-    class_misses,
     find_cut,
-    half_width,
     least_rows,
-    number_misses,
 )
-from ..core.metrics import ReliabilityBin, count_pairs, per_class, reliability
+from ..core.metrics import ReliabilityBin, count_pairs, per_class
 from ..data.rows import FileForm, read_measured, read_table
-from ..kernel.schema import Schema
-from ..models.answers import Answers
-from ..models.classifier import Personal
-from ..models.tasks import TaskName, number_reliability, task_of
 from .header import Bundle
 from .predict import answer_rows, shape_rows
 
@@ -35,7 +27,10 @@ def read_labelled(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
 ) -> tuple[Tensor, Tensor]:
     """The rows of a file and their labels, classes or numbers as the bundle has it."""
-    return _READERS[bundle.task](Path(path), bundle.schema, form)
+    read = read_table if bundle.task == "classification" else read_measured
+    rows = read(Path(path), bundle.schema, label=bundle.schema.label, form=form)
+    assert rows.y is not None  # read with its label
+    return rows.x, rows.y
 
 
 @torch.no_grad()
@@ -43,11 +38,8 @@ def bundle_reliability(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
 ) -> list[ReliabilityBin]:
     """The reliability diagram: of a number how its intervals cover against what they promise."""
-    personal = bundle.personal
     x, y = read_labelled(bundle, path, form=form)
-    if isinstance(personal, Personal):
-        return reliability(personal.predict_proba(shape_rows(bundle, x)), y)
-    return number_reliability(personal, shape_rows(bundle, x), y)
+    return bundle.personal.reliability(shape_rows(bundle, x), y)
 
 
 @torch.no_grad()
@@ -56,8 +48,7 @@ def score_bundle(
 ) -> dict[str, float]:
     """Test accuracy, violations, log-loss and more; of a number its errors and intervals."""
     x, y = read_labelled(bundle, path, form=form)
-    personal = bundle.personal
-    return task_of(personal).score(personal, bundle.schema, shape_rows(bundle, x), y)
+    return bundle.personal.score(bundle.schema, shape_rows(bundle, x), y)
 
 
 @dataclass(frozen=True)
@@ -87,50 +78,6 @@ def score_classes(
 
 def _known(value: Tensor) -> float | None:
     return None if value.isnan() else float(value)
-
-
-def _classes(path: Path, schema: Schema, form: FileForm | None) -> tuple[Tensor, Tensor]:
-    rows = read_table(path, schema, label=schema.label, form=form)
-    assert rows.y is not None  # read with its label
-    return rows.x, rows.y
-
-
-def _numbers(path: Path, schema: Schema, form: FileForm | None) -> tuple[Tensor, Tensor]:
-    rows = read_measured(path, schema, label=schema.label, form=form)
-    return rows.x, rows.numbers()
-
-
-#: How the labels of each task stand in a file.
-_READERS: dict[TaskName, Callable[[Path, Schema, FileForm | None], tuple[Tensor, Tensor]]] = {
-    "classification": _classes,
-    "regression": _numbers,
-}
-
-
-def answer_scores(answers: Answers, y: Tensor) -> Tensor:
-    """How far each label lies from its answer, (n,), in [0, 1].
-
-    Of classes the probability that it lacks; of a number its distance in halves of the model's own
-    interval, d / (1 + d).
-    """
-    if answers.interval is None:
-        return class_misses(answers.probabilities, y)
-    return number_misses(answers.predicted, answers.interval, y)
-
-
-def hold_classes(answers: Answers, cut: float) -> Tensor:
-    """The set of each row, (n, k) bool: never empty, and inside the range."""
-    found = (1.0 - answers.probabilities.double() <= cut) & answers.allowed
-    best = torch.nn.functional.one_hot(answers.predicted, found.shape[1]).bool()
-    return found | best
-
-
-def hold_numbers(answers: Answers, cut: float) -> Tensor:
-    """The interval of each row, (n, 2), inside the least and the most that its range allows."""
-    assert answers.low is not None and answers.high is not None and answers.interval is not None
-    far = half_width(answers.interval) * (cut / max(1.0 - cut, 1e-12))
-    low = torch.maximum(answers.predicted - far, answers.low)
-    return torch.stack([low, torch.minimum(answers.predicted + far, answers.high)], 1)
 
 
 def stored_holding(bundle: Bundle, level: float) -> CoveragePromise | None:
@@ -164,4 +111,4 @@ def read_holdings_of(
 @torch.no_grad()
 def _scores(bundle: Bundle, path: str | Path, form: FileForm | None) -> Tensor:
     x, y = read_labelled(bundle, path, form=form)
-    return answer_scores(answer_rows(bundle, x), y)
+    return answer_rows(bundle, x).misses(y)

@@ -15,10 +15,7 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.signing import Signature
 from ..knowledge.sources.catalog import plugins_in
-from ..models.classifier import Personal
-from ..models.client import Predictor
-from ..models.regressor import PersonalRegressor
-from ..models.tasks import task_of
+from ..models.client import PersonalModel
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
 from .card import card_of
 from .ensemble import describe_ensemble, restore_ensemble
@@ -76,13 +73,13 @@ def write_bundle(bundle: Bundle, path: str | Path) -> None:
     write_members(bundle.members, path)
 
 
-def load(path: str | Path, *, plugins: Collection[str] = ()) -> Personal | PersonalRegressor:
+def load(path: str | Path, *, plugins: Collection[str] = ()) -> PersonalModel:
     """The personal model of a bundle, ready to predict on rows in raw units."""
     return read_bundle(path, plugins=plugins).personal
 
 
 def bundle_of(
-    personal: Predictor,
+    personal: PersonalModel,
     client: str,
     *,
     schema: Schema | None = None,
@@ -102,7 +99,7 @@ def bundle_of(
         raise FedloreError("a bundle names its columns: give schema=, or knowledge that has one")
     if own is not None and (own.names, own.classes) != (names.names, names.classes):
         raise KnowledgeError("schema= and the knowledge name other features or classes")
-    files, held = store(known, names, task_of(personal).bins)
+    files, held = store(known, names, personal.bins)
     found = bundle_members(
         personal,
         client,
@@ -119,7 +116,7 @@ def bundle_of(
 class Trained(Protocol):
     """What a training leaves behind, as far as a bundle wants to know."""
 
-    def model(self, client: str) -> Predictor:
+    def model(self, client: str) -> Any:
         """The client's own model."""
         ...
 
@@ -144,7 +141,7 @@ def save_bundle(
 
 
 def bundle_members(
-    personal: Predictor,
+    personal: PersonalModel,
     client: str,
     files: Members,
     held: Knowledge,
@@ -155,11 +152,10 @@ def bundle_members(
     signature: bytes | None = None,
 ) -> Bundle:
     """A bundle of a model's network, seen through the knowledge in `files`, read as `held`."""
-    task, inner, known, schema = task_of(personal), personal.inner, held, held.require_schema()
-    if task_about(held).name != task.name:
-        raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
+    inner, ensemble, schema = personal.inner, personal.ensemble, held.require_schema()
+    if task_about(held).name != personal.task:
+        raise KnowledgeError(f"the knowledge is not for {personal.task}, the network is")
     network = describe_network(inner.model)
-    ensemble = personal.ensemble if isinstance(personal, Personal | PersonalRegressor) else None
     about, tensors = (
         (None, {}) if ensemble is None else describe_ensemble(ensemble, personal.knowledge)
     )
@@ -167,17 +163,17 @@ def bundle_members(
     header = {
         "format": FORMAT,
         "client": client,
-        "task": task.name,
+        "task": personal.task,
         "model": network,
-        "hears": task.listens(inner.model),
+        "hears": personal.hears,
         "shape": list(row_shape(network, schema)),
         "schema": schema_values(schema),
         "scaling": scaling_values(inner.scaler),
         "bins": None if held.bins is None else list(held.bins.edges),
-        "trust": known.trust,
-        "rely": known.trust_at_prediction,
-        "conflict": known.conflict,
-        "outside": known.outside,
+        "trust": held.trust,
+        "rely": held.trust_at_prediction,
+        "conflict": held.conflict,
+        "outside": held.outside,
         "confusion": None if confusion is None else [list(row) for row in confusion],
         "policies": _policy_values(policies or Policies()),
         "metrics": finite_scores(metrics or {}),
@@ -221,8 +217,6 @@ def open_members(
         raise Refused(f"{ENSEMBLE} and the members in bundle.json belong together: one is missing")
     model = build_network(header.model, _tensors(members, "weights.safetensors"))
     task = task_about(held, hears=header.hears)
-    if task.listens(model) != header.hears:
-        raise Refused("bundle.json and its network differ in whether it hears the expert")
     known, schema = heard_through(held, header), held.require_schema()
     ensemble = None
     inputs = header_inputs(header, schema)
@@ -232,6 +226,8 @@ def open_members(
         ensemble = restore_ensemble(header.ensemble, tensors, held, shape=shape, classes=k)
     scaler = header_scaler(header, task.heard_inputs, inputs)
     personal = task.build(model, known, scaler=scaler, ensemble=ensemble)
+    if personal.hears != header.hears:
+        raise Refused("bundle.json and its network differ in whether it hears the expert")
     try_row(personal, header, task.heard_inputs, inputs)
     return Bundle(
         personal.eval(),

@@ -7,10 +7,7 @@ from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.catalog import plugins_in
-from ..models.classifier import Personal
 from ..models.ensemble import with_expert
-from ..models.regressor import PersonalRegressor
-from ..models.tasks import task_of
 from .header import Bundle, read_header, task_about
 from .knowledge import SIGNATURE, pack_signature, read_held, restore, store, with_trust
 from .store import bundle_members
@@ -52,7 +49,7 @@ def update_bundle(
         files, held = with_trust(files, trust), None
     personal = bundle.personal
     if trust is not None and personal.ensemble is not None:
-        personal = reweigh(personal, trust)
+        personal = personal.with_ensemble(with_expert(personal.ensemble, trust))
     return bundle_members(
         personal,
         client or bundle.client,
@@ -63,14 +60,6 @@ def update_bundle(
         policies=bundle.policies,
         signature=signature,
     )
-
-
-def reweigh(personal: Personal | PersonalRegressor, trust: float) -> Personal | PersonalRegressor:
-    """The same model, its expert with another weight in the mixture."""
-    assert personal.ensemble is not None
-    ensemble = with_expert(personal.ensemble, trust)
-    task, inner = task_of(personal), personal.inner
-    return task.build(inner.model, personal.knowledge, scaler=inner.scaler, ensemble=ensemble)
 
 
 def check_columns(own: Schema, asked: Schema, name: str) -> None:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,36 +22,66 @@ from ..errors import FedloreError
 from ..models.answers import DECIDED, Answers
 from ..models.doubt import Doubt
 from .header import Bundle
-from .score import hold_classes, hold_numbers
 
 _FAULT = "predict"  # the code of errors raised here
 
 
 @dataclass(frozen=True)
-class _Words:
-    """A column of words: each row's place in a short list."""
+class AnswerColumn:
+    """A column of an answer file: numbers, texts, or each row's place in a short list of words."""
 
-    names: Sequence[str | None]
-    place: NDArray[Any]  # (n,)
-
-    def texts(self) -> list[str | None]:
-        return [self.names[i] for i in self.place.tolist()]
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """A column with holes: for each row its place in a shorter column, -1 where it has none."""
-
-    column: "AnswerColumn"
-    where: NDArray[np.int64]  # (n,)
+    cells: NDArray[Any] | list[str]
+    words: Sequence[str | None] | None = None  # of a last one that is None the place may be -1
+    where: NDArray[np.int64] | None = None  # (n,) of each row its cell, -1 where it has none
 
     @staticmethod
-    def of(cells: Any, where: Sequence[int]) -> "Gaps":
-        """Cells as they were read."""
-        return Gaps(_as_column(cells), np.array(where))
+    def of(cells: Any) -> "AnswerColumn":
+        """Cells as they were read, or as a model gave them."""
+        found = np.asarray(cells)
+        if found.dtype.kind in "fiub":
+            return AnswerColumn(found)
+        return AnswerColumn(["" if cell is None else str(cell) for cell in cells])
 
+    def at(self, where: Sequence[int] | NDArray[np.int64]) -> "AnswerColumn":
+        """The cell of each row by its place here; nothing where that is -1."""
+        return replace(self, where=np.asarray(where))
 
-AnswerColumn = NDArray[Any] | _Words | list[str] | Gaps
+    @property
+    def numbers(self) -> bool:
+        return isinstance(self.cells, np.ndarray) and self.words is None
+
+    @property
+    def harmless(self) -> bool:
+        """Whether no cell needs quotes."""
+        if self.words is None:
+            return self.numbers
+        return not any(set(word or "") & set('",\r\n') for word in self.words)
+
+    def arrow(self, pa: Any) -> Any:
+        """The column as pyarrow has it."""
+        cells: Any = self.cells
+        if self.words is not None:
+            places = cells % len(self.words) if None in self.words else cells
+            found = pa.array(self.words, type=pa.string()).take(pa.array(places))
+        else:
+            found = pa.array(cells)
+        if self.where is None:
+            return found
+        return found.take(pa.array(self.where, mask=self.where < 0))
+
+    def plain(self) -> list[Any]:
+        """The cells for a writer of CSV."""
+        cells: Any = self.cells
+        if self.words is not None:
+            cells = [self.words[place] for place in cells.tolist()]
+        elif not isinstance(cells, list) and cells.dtype == np.bool_:
+            cells = ["true" if cell else "false" for cell in cells.tolist()]
+        elif not isinstance(cells, list):
+            # the shortest text of a single-precision number is that of the number itself
+            cells = (cells.astype(str) if cells.dtype == np.float32 else cells).tolist()
+        if self.where is None:
+            return list(cells)
+        return ["" if place < 0 else cells[place] for place in self.where.tolist()]
 
 
 def answer_columns(
@@ -65,60 +95,46 @@ def answer_columns(
     doubt: Doubt | None = None,
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
-    columns: dict[str, AnswerColumn] = {name: _as_column(cells) for name, cells in kept}
-    schema = bundle.schema
+    columns: dict[str, Any] = dict(kept)
+    schema, classes = bundle.schema, bundle.schema.classes
     answer = schema.label if schema.label not in {*columns, *taken} else f"predicted_{schema.label}"
-    decided = _Words(DECIDED, answers.decided.numpy())
-    rest: dict[str, AnswerColumn] = {
-        "decided": decided,
-        "trust": answers.trust.numpy(),
-        "in_scope": answers.in_scope.numpy(),
-    }
+    held = None if holding is None else answers.hold(holding.cut)
+    if answers.interval is not None:
+        columns |= {answer: answers.predicted, "low": answers.low, "high": answers.high}
+        columns["expert"] = answers.expert
+        columns["interval_low"], columns["interval_high"] = answers.interval.unbind(1)
+        if held is not None:
+            columns["held_low"], columns["held_high"] = held.unbind(1)
+    else:
+        columns[answer] = AnswerColumn(answers.predicted.numpy(), classes)
+        chances = answers.probabilities.T.contiguous()  # (k, n), each class in one piece
+        columns |= {f"p_{name}": chances[i] for i, name in enumerate(classes)}
+        columns["allowed"] = _sets(answers.allowed, classes)
+        if held is not None:
+            columns["held"] = _sets(held, classes)
+        columns["expert"] = AnswerColumn(answers.expert.numpy(), [*classes, None])
+    columns["decided"] = AnswerColumn(answers.decided.numpy(), DECIDED)
+    columns |= {"trust": answers.trust, "in_scope": answers.in_scope}
     if doubt is not None:
-        rest |= {"noise": doubt.noise.numpy(), "ignorance": doubt.ignorance.numpy()}
-        rest["far"] = (doubt.ignorance > doubt.noise).numpy()
+        columns |= {"noise": doubt.noise, "ignorance": doubt.ignorance}
+        columns["far"] = doubt.ignorance > doubt.noise
     if why is not None:
-        rest["why"] = ["; ".join(lines) for lines in why]
-    if answers.low is not None and answers.high is not None:
-        ends = {"low": answers.low.numpy(), "high": answers.high.numpy()}
-        number = {answer: answers.predicted.numpy(), **ends, "expert": answers.expert.numpy()}
-        if answers.interval is not None:
-            first, last = (end.numpy() for end in answers.interval.unbind(1))
-            number |= {"interval_low": first, "interval_high": last}
-        if holding is not None:
-            first, last = (end.numpy() for end in hold_numbers(answers, holding.cut).unbind(1))
-            number |= {"held_low": first, "held_high": last}
-        return {**columns, **number, **rest}
-    columns[answer] = _Words(schema.classes, answers.predicted.numpy())
-    chances = answers.probabilities.numpy().T.copy()  # (k, n), each class in one piece
-    columns |= {f"p_{name}": chances[i] for i, name in enumerate(schema.classes)}
-    columns["allowed"] = _sets(answers.allowed, schema.classes)
-    if holding is not None:
-        columns["held"] = _sets(hold_classes(answers, holding.cut), schema.classes)
-    columns["expert"] = _Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
-    return {**columns, **rest}
+        columns["why"] = AnswerColumn(["; ".join(lines) for lines in why])
+    return {
+        name: cells if isinstance(cells, AnswerColumn) else AnswerColumn.of(cells)
+        for name, cells in columns.items()
+    }
 
 
-def _as_column(cells: Any) -> AnswerColumn:
-    column = np.asarray(cells)
-    return column if column.dtype.kind in "fiub" else ["" if c is None else str(c) for c in cells]
-
-
-def _sets(allowed: Tensor, classes: Sequence[str]) -> _Words:
+def _sets(allowed: Tensor, classes: Sequence[str]) -> AnswerColumn:
     """Each row's set of classes as text, `II|III`; there are few different ones."""
     bits = np.packbits(allowed.numpy(), axis=1)  # (n, bytes)
-    if bits.shape[1] <= 2:  # counted, not sorted
-        wide = np.zeros((len(bits), 2), dtype=np.uint8)
-        wide[:, : bits.shape[1]] = bits
-        keys = wide.view(np.uint16).ravel()
-        found = np.flatnonzero(np.bincount(keys, minlength=1 << 16)).astype(np.uint16)
-        lookup = np.zeros(1 << 16, dtype=np.int64)
-        lookup[found] = np.arange(len(found))
-        return _Words(
-            [_name_classes(r, classes) for r in found.view(np.uint8).reshape(-1, 2)], lookup[keys]
-        )
-    rows, place = np.unique(bits, axis=0, return_inverse=True)
-    return _Words([_name_classes(row, classes) for row in rows], place.ravel())
+    wide = -bits.shape[1] % 2  # two bytes at a time are numbers, which are found faster
+    keys = np.pad(bits, ((0, 0), (0, wide))).view(np.uint16)
+    one = keys.ravel() if keys.shape[1] == 1 else keys
+    found, place = np.unique(one, axis=0, return_inverse=True)
+    rows = found.reshape(-1, keys.shape[1]).view(np.uint8)
+    return AnswerColumn(place.ravel(), [_name_classes(row, classes) for row in rows])
 
 
 def _name_classes(bits: NDArray[np.uint8], classes: Sequence[str]) -> str:
@@ -142,7 +158,7 @@ class Sink:
             self._plain(columns)
             return
         batch = self._arrow.record_batch(
-            [_array(self._arrow, c) for c in columns.values()], names=list(columns)
+            [column.arrow(self._arrow) for column in columns.values()], names=list(columns)
         )
         if self._writer is None:
             self._writer = self._open(batch, columns)
@@ -155,11 +171,11 @@ class Sink:
     def _open(self, batch: Any, columns: dict[str, AnswerColumn]) -> Any:
         if self._parquet:
             module: Any = importlib.import_module("pyarrow.parquet")
-            words = [n for n, c in columns.items() if not _is_numbers(c)] + ["trust"]
+            words = [n for n, c in columns.items() if not c.numbers] + ["trust"]
             return module.ParquetWriter(self._stream, batch.schema, use_dictionary=words)
         self._stream.write(_line(columns))
         module = importlib.import_module("pyarrow.csv")
-        free = all(not isinstance(c, list) and _harmless(c) for c in columns.values())
+        free = all(column.harmless for column in columns.values())
         style = "none" if free else "needed"  # quotes cost an eighth of the time
         options = module.WriteOptions(include_header=False, quoting_style=style, batch_size=8_192)
         return module.CSVWriter(self._stream, batch.schema, write_options=options)
@@ -170,7 +186,7 @@ class Sink:
             self._begun = True
         room = io.StringIO(newline="")
         writer = csv.writer(room, lineterminator="\n")
-        writer.writerows(zip(*(_plain(column) for column in columns.values()), strict=True))
+        writer.writerows(zip(*(column.plain() for column in columns.values()), strict=True))
         self._stream.write(room.getvalue().encode())
 
 
@@ -194,43 +210,6 @@ def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
             out.close()
     except OSError as error:
         raise FedloreError(f"cannot write '{path}': {error.strerror or error}") from None
-
-
-def _array(pa: Any, column: AnswerColumn) -> Any:
-    if isinstance(column, Gaps):
-        return _array(pa, column.column).take(pa.array(column.where, mask=column.where < 0))
-    if isinstance(column, _Words):
-        names = pa.array(column.names, type=pa.string())
-        place = column.place % len(column.names) if None in column.names else column.place
-        return names.take(pa.array(place))
-    return pa.array(column)
-
-
-def _plain(column: AnswerColumn) -> list[Any]:
-    if isinstance(column, Gaps):
-        some = _plain(column.column)
-        return ["" if place < 0 else some[place] for place in column.where.tolist()]
-    if isinstance(column, _Words):
-        return column.texts()
-    if isinstance(column, list):
-        return column
-    if column.dtype == np.bool_:
-        return ["true" if cell else "false" for cell in column.tolist()]
-    # the shortest text of a single-precision number is that of the number itself
-    cells: list[Any] = (column.astype(str) if column.dtype == np.float32 else column).tolist()
-    return cells
-
-
-def _is_numbers(column: AnswerColumn) -> bool:
-    return isinstance(column.column if isinstance(column, Gaps) else column, np.ndarray)
-
-
-def _harmless(column: AnswerColumn) -> bool:
-    """Whether the words need no quotes."""
-    if isinstance(column, Gaps):
-        return _harmless(column.column) and not isinstance(column.column, list)
-    names = column.names if isinstance(column, _Words) else ()
-    return not any(set(name or "") & set('",\r\n') for name in names)
 
 
 def _line(columns: dict[str, AnswerColumn]) -> bytes:

@@ -26,7 +26,7 @@ from ..core.conformal import check_level
 from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
-from ..models.tasks import TaskName
+from ..models.classifier import TaskName
 from .options import (
     DecimalOption,
     EncodingOption,

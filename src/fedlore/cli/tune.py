@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -16,6 +16,7 @@ from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
 from ..look.tables import TextTable
+from ..models.client import Member
 from .progress import Gauge
 from .screen import current_screen, explain_stop
 
@@ -41,8 +42,9 @@ def tune_sites(
         def on_training(done: int, total: int) -> None:
             gauge.step(f"λ by {method}", done, total)
 
+        clients: Sequence[Member[Any]] = gathering.clients
         found = tune(
-            gathering.clients,
+            clients,
             gathering.train,
             tuning=tuning,
             seed=setting.seed,

@@ -11,8 +11,9 @@ from ..answers import Bins
 from ..core.aggregate import Aggregate
 from ..core.scaler import Scaler
 from ..errors import ConfigError
+from ..models.classifier import TaskName
 from ..models.client import Member, P
-from ..models.tasks import TaskKind, TaskName, task_for
+from ..models.tasks import TaskKind, task_for
 from ..privacy.settings import Privacy
 from .loop import Run, Weights
 from .lore import SearchSpace, train_lore

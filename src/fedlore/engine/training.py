@@ -26,7 +26,7 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..models.benefit import Benefit
 from ..models.client import Client, Member, NumberClient, P, knowledge_within
-from ..models.ensemble import Ensemble, NumberEnsemble
+from ..models.ensemble import Ensemble
 from ..models.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
@@ -45,7 +45,7 @@ class Fitted(Generic[P]):
     knowledge: Mapping[str, Knowledge]  # by client; one that says nothing where it stayed outside
     memories: dict[str, Payload]
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
-    ensembles: Mapping[str, Ensemble | NumberEnsemble] = field(default_factory=dict)  # by client
+    ensembles: Mapping[str, Ensemble] = field(default_factory=dict)  # by client
     tables: Mapping[str, Benefit] = field(default_factory=dict)  # what it brought, by client
     holdings: Mapping[str, tuple[CoveragePromise, ...]] = field(default_factory=dict)  # by client
 

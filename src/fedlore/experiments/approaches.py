@@ -40,15 +40,15 @@ class Approach:
 
 
 #: What a site gets without us: never left out because it wins.
-LOCAL_BEST = Approach("local best", "own", None, guarded=True, alone=True)
-ML = Approach("ML", "own", Alone())
+LOCAL_BEST = Approach("local best", "local", None, guarded=True, alone=True)
+ML = Approach("ML", "local", Alone())
 PKM = Approach("P-KM", "expert", None, guarded=True)
-MLWKM = Approach("MLwKM", "own", Alone(), trained=True, guarded=True)
+MLWKM = Approach("MLwKM", "local", Alone(), trained=True, guarded=True)
 FL = Approach("FL", "shared", FedAvg())
 FLWKM = Approach("FLwKM", "shared", FedAvg(), trained=True, guarded=True)
 FL_MASK = Approach("FL+mask", "shared", FedAvg(), guarded=True)
 #: Our own recipe: a server model chosen by trials, and at each site a mixture of all it has.
-LORE = Approach("lore", "mixture", FedAvg(), trained=True, guarded=True, chosen=True)
+LORE = Approach("lore", "ensemble", FedAvg(), trained=True, guarded=True, chosen=True)
 #: Our first recipe, one fixed combination chosen beforehand: the network hears the expert, half
 #: of the loss is ordinary cross-entropy, the range guards the output, and λ is 0, since what the
 #: P-KM says is learned from rather than mixed in.

@@ -15,8 +15,7 @@ from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
 from ..models.own.baseline import OwnModel, own_numbers
 from ..models.own.members import NumberMember
-from ..models.regressor import PersonalRegressor
-from ..models.tasks import LEVEL, SCORED_LEVELS, number_reliability
+from ..models.regressor import LEVEL, SCORED_LEVELS, PersonalRegressor
 from .approaches import Approach, trust_client
 
 
@@ -62,7 +61,7 @@ class NumberJudge:
         scores |= region_scores(regressor.distribution(seen).region(LEVEL), known.y)
         quantiles = regressor.quantiles(seen, SCORED_LEVELS)
         scores["crps"] = quantile_score(quantiles, known.y, SCORED_LEVELS)
-        diagram = write_bins(number_reliability(regressor, seen, known.y))
+        diagram = write_bins(regressor.reliability(seen, known.y))
         return {**scores, "diagram": diagram}, []
 
     def _examine(self, client: NumberClient, *, training: bool) -> Measured:

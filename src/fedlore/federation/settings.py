@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.files import Target
 from ..knowledge.scope import count_inputs, scaler_of_scope
-from ..models.tasks import TaskName
+from ..models.classifier import TaskName
 from ..privacy import Privacy
 
 _FAULT = "federation-file"  # the code of errors raised here

@@ -1,6 +1,6 @@
 """What predicts at a site: the shared network seen through its own knowledge."""
 
-from .classifier import Personal
+from .classifier import Personal, TaskName
 from .client import Client, Member, NumberClient
 from .distribution import Distribution
 from .doubt import (
@@ -14,8 +14,8 @@ from .doubt import (
     take_tests,
 )
 from .ensemble import OneShotMember
-from .regressor import PersonalRegressor
-from .tasks import LEVEL, TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
+from .regressor import LEVEL, PersonalRegressor
+from .tasks import TASKS, Classification, Regression, TaskKind, task_for
 
 _FAULT = "model"  # the code of errors raised here
 
@@ -42,5 +42,4 @@ __all__ = [
     "foreseen_doubt",
     "take_tests",
     "task_for",
-    "task_of",
 ]

@@ -1,6 +1,6 @@
 """What taking part brings one site, on rows of its own that no member had seen."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.metrics import ReliabilityBin
@@ -37,15 +37,6 @@ class Benefit:
 
     def plain(self) -> dict[str, Any]:
         """As JSON would have it."""
-        return {
-            "measure": self.measure,
-            "rows": self.rows,
-            "lines": [vars(line) for line in self.lines],
-            "weights": self.weights,
-            "costs": self.costs,
-            "gain": vars(self.gain),
-            "sentence": self.sentence,
-            "diagram": [vars(part) for part in self.diagram],
-            "probabilities": self.probabilities,
-            **({"left out": self.left_out} if self.left_out else {}),
-        }
+        values = asdict(self)
+        left_out = values.pop("left_out")
+        return values | ({"left out": left_out} if left_out else {})

@@ -1,8 +1,9 @@
 """One site's own model: scaler, shared network and private knowledge together, f^m."""
 
 import copy
+import math
 from dataclasses import replace
-from typing import TypeVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,23 +11,40 @@ from torch import Tensor, nn
 from ..core.examples import Examples
 from ..core.inject import fill_trust, guard, inject
 from ..core.lipschitz import keeps_shapes, lay_shapes
-from ..core.metrics import decide
+from ..core.metrics import (
+    ReliabilityBin,
+    accuracy,
+    class_reliability,
+    class_scores,
+    decide,
+    nll,
+    reliability,
+    violation,
+)
 from ..core.nets import server
 from ..core.scaler import Inputs, Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .ensemble import Ensemble, NumberEnsemble, with_expert
+from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from .ensemble import Ensemble, with_expert
 from .own.members import input_signs, keeps_signs
+
+TaskName = Literal["classification", "regression"]
 
 
 class Personal(nn.Module):
     """f^m = (1-λ)·softmax(f masked to the range) + λ·P-KM; forward gives log-probabilities.
 
-    For any finite weights a class outside the range has probability exactly 0. With `beside` it
-    is a mixture of more members, in which λ is the expert's weight there.
+    For any finite weights a class outside the range has probability exactly 0. With an `ensemble`
+    it is a mixture of more members, in which λ is the expert's weight there.
     """
+
+    task: ClassVar[Literal["classification"]] = "classification"
+    chunk: ClassVar[int] = 65_536  # rows whose knowledge is evaluated at a time
+    bins: ClassVar[None] = None  # how a number is cut, where there is one
 
     def __init__(
         self,
@@ -54,6 +72,11 @@ class Personal(nn.Module):
     def inner(self) -> "Personal":
         """The network and its scaling, as every kind of personal model has them."""
         return self
+
+    @property
+    def hears(self) -> bool:
+        """Whether the network is told what the expert says."""
+        return bool(self.model.hears)
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, *features) in raw units -> (n, k) log-probabilities."""
@@ -116,20 +139,89 @@ class Personal(nn.Module):
         probabilities: Tensor = self(x).exp()
         return probabilities
 
+    def answer(self, schema: Schema, x: Tensor) -> Answers:
+        """Answers for a chunk of rows in raw units and in the network's own shape."""
+        known = self.annotate(x)
+        n, k = len(x), len(schema.classes)
+        rely = torch.as_tensor(fill_trust(known.trust, self.reliance), dtype=torch.float64)
+        rely = rely.expand(n)  # λ of each row
+        allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
+        expert = torch.full((n,), -1, dtype=torch.int64)
+        spoken = torch.zeros(n, dtype=torch.bool)
+        if known.prior is not None:
+            loudest = known.prior.max(1)
+            spoken = loudest.values > 0
+            expert = torch.where(spoken, loudest.indices, expert)
+        weighed = known.prior is not None and bool((rely > 0).any())
+        whole = bool((rely >= 1).any())  # nothing is left of the mixture there
+        predicted = torch.empty(n, dtype=torch.int64)
+        own = torch.empty(n, dtype=torch.int64) if weighed else predicted  # the network's own class
+        probabilities: Tensor | None = None
+        for start in range(0, n, BLOCK):
+            rows = slice(start, start + BLOCK)
+            part = known[rows]
+            logits = self.logits(part)
+            log_probs = self.mix(logits, part)
+            if weighed and self.ensemble is not None and not whole and part.prior is not None:
+                # what is left of the mixture without him; its members speak once
+                left = log_probs.double().exp() - rely[rows].unsqueeze(1) * part.prior.double()
+                torch.argmax(left, 1, out=own[rows])
+            elif weighed:
+                torch.argmax(self.without_expert(logits, part), 1, out=own[rows])
+            predicted[rows] = decide(log_probs, part.prior, part.signs)
+            if probabilities is None:
+                probabilities = log_probs.new_empty(n, k)
+            torch.exp(log_probs, out=probabilities[rows])
+        if probabilities is None:  # no rows at all
+            probabilities = torch.empty(0, k)
+        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        if weighed:
+            # of a soft prior the mixture may favour a class that neither puts first
+            both = (own == expert) | ((predicted != own) & (predicted != expert))
+            heard = torch.where(both, BOTH, torch.where(predicted == expert, EXPERT, NETWORK))
+            decided = torch.where(spoken & (rely > 0), heard.to(torch.uint8), decided)
+        if known.allowed is not None:
+            decided.masked_fill_(allowed.sum(1) == 1, RANGE)
+        # the least of λ must not become 0 in single precision: it was used
+        used = torch.where(rely > 0, rely.clamp(min=torch.finfo(probabilities.dtype).tiny), 0.0)
+        trust = spoken * used.to(probabilities.dtype)
+        scope = in_scope(schema, x)
+        return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
+
+    def score(self, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:
+        """TA, POV, log-loss, calibration, and how often the label itself is called impossible."""
+        starts = range(0, max(len(x), 1), self.chunk)
+        found = Answers.join([self.answer(schema, x[i : i + self.chunk]) for i in starts])
+        loss = nll(found.probabilities.log(), y)
+        inside = found.allowed.gather(1, y.unsqueeze(1)).double().mean()
+        scores = {
+            "ta": accuracy(found.predicted, y),
+            "pov": violation(found.predicted, found.allowed),
+            "labels outside the range": 1 - float(inside),
+        }
+        scores |= class_scores(found.predicted, y, len(schema.classes), ordered=schema.ordered)
+        scores |= {"nll": loss} if math.isfinite(loss) else {}
+        return scores | class_reliability(found.probabilities, y, ordered=schema.ordered)
+
+    def reliability(self, x: Tensor, y: Tensor) -> list[ReliabilityBin]:
+        """How sure answers are, and how often they are right."""
+        return reliability(self.predict_proba(x), y)
+
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
         return Personal(self.model, knowledge, scaler=self.scaler, ensemble=self.ensemble)
 
-
-_B = TypeVar("_B", bound=Ensemble | NumberEnsemble)
+    def with_ensemble(self, ensemble: Ensemble | None) -> "Personal":
+        """The same network with other members beside it, or other weights."""
+        return Personal(self.model, self.knowledge, scaler=self.scaler, ensemble=ensemble)
 
 
 def admit_shapes(
     model: nn.Module,
     known: Knowledge,
-    ensemble: _B | None,
+    ensemble: Ensemble | None,
     inputs: Inputs | None,
-) -> _B | None:
+) -> Ensemble | None:
     """The members beside the network, the expert only where he is shown to move as shapes say.
 
     A network or a member that cannot keep the shapes is refused.

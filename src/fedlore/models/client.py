@@ -6,12 +6,15 @@ asks for: the personal model that belongs to such rows says what the task is.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
-from ..answers import Measured
+from ..answers import Line, Measured
+from ..answers.scores import all_scores
 from ..core.examples import Examples
+from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Inputs, Scaler, moments
 from ..core.tree import Params
 from ..errors import FedloreError
@@ -21,24 +24,21 @@ from ..knowledge.audit import count
 from ..knowledge.missing import check_values, hide_others
 from ..knowledge.rowtrust import find_trust
 from ..knowledge.scope import inputs_of
+from ..knowledge.views import reread_rows
 from .classifier import Personal
 from .regressor import PersonalRegressor
 
 Measure = Callable[[Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
 
 
+PersonalModel = Personal | PersonalRegressor
+
+
 class Predictor(Protocol):
-    """What every personal model can do, whatever its task."""
+    """What training asks of a personal model, whatever its task."""
 
     @property
-    def inner(self) -> Personal:
-        """The network and its scaling."""
-        ...
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """What the network is seen through."""
-        ...
+    def knowledge(self) -> Knowledge: ...
 
     def predict(self, x: Tensor, /) -> Tensor:
         """The answer for each row in raw units, (n,)."""
@@ -49,7 +49,7 @@ P = TypeVar("P", bound=Predictor)
 P_co = TypeVar("P_co", bound=Predictor, covariant=True)
 
 
-class Member(Protocol[P_co]):
+class Member(Protocol[P]):
     """One site, whatever its labels are."""
 
     @property
@@ -62,7 +62,11 @@ class Member(Protocol[P_co]):
     def injected(self) -> bool: ...
 
     @property
-    def predictor(self) -> type[P_co]: ...
+    def predictor(self) -> type[P]: ...
+
+    def score(self, personal: P, /) -> dict[str, float]:
+        """How a personal model does on the client's test rows; nothing where there are none."""
+        ...
 
     def with_knowledge(self, known: Knowledge, /) -> Self:
         """The site with another λ of the same expert."""
@@ -146,6 +150,22 @@ class Client:
             )
         return found
 
+    @torch.no_grad()
+    def score(self, personal: Personal) -> dict[str, float]:
+        """TA, negative log-likelihood and POV of a personal model on the client's test rows."""
+        test = self.test
+        if test is None or test.y is None:
+            return {}
+        known = Examples(test.x, test.y)
+        if self.injected:
+            known = reread_rows(personal.knowledge.prediction, test)
+        log_probs = personal.log_probs(known)
+        predicted = decide(log_probs, known.prior, known.signs)
+        scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
+        if test.allowed is not None:
+            scores["pov"] = violation(predicted, test.allowed)
+        return scores
+
     def bare(self) -> "Client":
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
@@ -195,6 +215,13 @@ class NumberClient:
         """How its rows reach a network, where features are not plain numbers."""
         return None if self.numeric else _inputs(self.knowledge.schema, self.data.x)
 
+    def score(self, personal: PersonalRegressor) -> dict[str, float]:
+        """The scores of a personal model's numbers on the client's test rows."""
+        if self.test is None or self.test.y is None:
+            return {}
+        known = self.knowledge.annotate(self.test, Line(personal.bins), training=False)
+        return all_scores(personal.predict(self.test.x), self.test.y, known.sets)
+
     def bare(self) -> "NumberClient":
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
@@ -208,7 +235,7 @@ class NumberClient:
         return replace(self, data=self.data[rows], test=None if test is None else self.data[test])
 
 
-def knowledge_within(member: Member[Predictor]) -> Knowledge:
+def knowledge_within(member: Member[Any]) -> Knowledge:
     """What a site's model is seen through: the names of columns alone where it stays outside."""
     known = member.knowledge
     return known if member.injected else Knowledge(schema=known.schema, line=known.line)

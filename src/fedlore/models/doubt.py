@@ -18,10 +18,11 @@ from ..core.inject import guard, inject
 from ..core.one_shot import Products
 from ..core.ordinal import normal_cells
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from .classifier import Personal
 from .ensemble import OneShotMember
 from .own.members import mask_logits
-from .regressor import PersonalRegressor, network_number
+from .regressor import PersonalRegressor
 
 LEAST_WEIGHT = 0.1  # of the one-shot model in a mixture that lets it speak for itself
 #: The evidence takes the law for what the basis can say, and it is more. Of blends that plans chose
@@ -57,6 +58,22 @@ class Doubt:
         places = torch.stack([self.place, *(self.place + by * self.ignorance for by in shifts)])
         widths = torch.stack([wide, *(self.noise for _ in shifts)])
         return mask_logits(normal_cells(places, widths, classes), allowed)
+
+
+def can_doubt(personal: Personal | PersonalRegressor, schema: Schema) -> bool:
+    """Whether a model knows of its own ignorance, found out without any row."""
+    ensemble = personal.ensemble
+    if personal.task == "regression" or ensemble is None:
+        return ensemble is not None and bool(ensemble.members)
+    spoken = sum(weight > 0 for weight in (ensemble.network, *ensemble.weights))
+    return schema.ordered and (find_one_shot(personal) is not None or spoken > 1)
+
+
+def find_doubt(personal: Personal | PersonalRegressor, x: Tensor) -> Doubt | None:
+    """The doubt about rows in raw units, on the scale of class numbers or of the number."""
+    if personal.task == "regression":
+        return doubt_numbers(personal, personal.annotate(x))
+    return doubt_classes(personal, personal.annotate(x))
 
 
 @torch.no_grad()
@@ -125,8 +142,7 @@ def doubt_numbers(regressor: PersonalRegressor, measured: Measured) -> Doubt | N
     if ensemble is None or not ensemble.members:
         return None
     measured = regressor.see(measured)
-    network = network_number(regressor.logits(measured), measured)
-    parts = [(network, ensemble.network)]
+    parts = [(regressor.network_number(measured), ensemble.network)]
     parts += [
         (member.number(measured), weight)
         for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
@@ -134,9 +150,9 @@ def doubt_numbers(regressor: PersonalRegressor, measured: Measured) -> Doubt | N
     ]
     numbers, weights = _weighted(parts)
     place = weights @ numbers
-    ignorance = (weights @ (numbers - place).square()).sqrt()
+    ignorance, width = (weights @ (numbers - place).square()).sqrt(), ensemble.width
     # what the mixture misses on unseen rows is noise and ignorance together
-    noise = (ensemble.width**2 - ignorance.square()).clamp(min=0.25 * ensemble.width**2).sqrt()
+    noise = (width**2 - ignorance.square()).clamp(min=0.25 * width**2).sqrt()
     return Doubt(place, noise, ignorance)
 
 
@@ -160,5 +176,4 @@ def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
     weight = INFLATION[sure.one_shot_model.one_shot.basis.terms]
     update = sure.one_shot_model.update(scaled, y, known.prior, known.allowed, weight=weight)
     members = tuple(replace(m, one_shot_model=update) if m is sure else m for m in ensemble.members)
-    mixed = replace(ensemble, members=members)
-    return Personal(personal.model, personal.knowledge, scaler=personal.scaler, ensemble=mixed)
+    return personal.with_ensemble(replace(ensemble, members=members))

@@ -5,7 +5,7 @@ like the expert's word; λ of the paper is w_expert where there is nobody else.
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,19 +16,20 @@ from ..core.inject import guard, inject
 from ..core.one_shot import OneShotModel
 from ..core.scaler import Scaler
 from ..errors import FedloreError
-from .own.members import ClassPredictor, NumberPredictor, mask_logits, within
+from .own.members import mask_logits, within
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Members over classes beside the network; weights of all sum to 1."""
+    """Members beside the network, over classes or naming a number; weights of all sum to 1."""
 
-    members: tuple[ClassPredictor, ...]
+    members: tuple[Any, ...]  # with `log_probs`, or of a number with `number`
     weights: tuple[float, ...]  # one for each member
     network: float  # w of the shared network
-    expert: float = 0.0  # w of the expert's own class, λ in the paper
-    inverse_temperature: float = 1.0  # what the network's logits are multiplied by
+    expert: float = 0.0  # w of the expert's own word, λ in the paper
+    inverse_temperature: float = 1.0  # of classes: what the network's logits are multiplied by
+    width: float = 0.0  # of a number, else 0: σ of what the mixture misses on rows it has not seen
 
     def __post_init__(self) -> None:
         if not 0.0 < self.inverse_temperature < float("inf"):
@@ -41,8 +42,19 @@ class Ensemble:
     def _all(self) -> tuple[float, ...]:
         return (self.network, *self.weights)
 
+    @property
+    def of_number(self) -> bool:
+        return self.width > 0
+
+    @property
+    def tuned(self) -> dict[str, float]:
+        """The one number beside the weights that rows have decided, by name."""
+        if self.of_number:
+            return {"width": self.width}
+        return {"inverse_temperature": self.inverse_temperature}
+
     def log_probs(self, logits: Tensor, known: Examples) -> Tensor:
-        """The mixture (n, k), from the network's logits."""
+        """The mixture over classes (n, k), from the network's logits."""
         mixture = Mixture((self._network(logits, known), *self.members), self._all, self.expert)
         return mixture.log_probs(known).to(logits.dtype)
 
@@ -58,38 +70,20 @@ class Ensemble:
     def _network(self, logits: Tensor, known: Examples) -> "_Said":
         return _Said(inject(guard(self.inverse_temperature * logits), None, known.allowed))
 
-
-@dataclass(frozen=True, eq=False)
-class NumberEnsemble:
-    """Members that name a number beside the network; weights of all sum to 1."""
-
-    members: tuple[NumberPredictor, ...]
-    weights: tuple[float, ...]
-    network: float
-    expert: float = 0.0
-    width: float = 1.0  # σ of what the mixture misses on rows it has not seen
-
-    def __post_init__(self) -> None:
-        self._mixture(torch.zeros(0))  # checks
-
-    def _mixture(self, network: Tensor) -> NumberMixture:
-        members = (_Named(network), *self.members)
-        return NumberMixture(members, (self.network, *self.weights), self.expert, self.width)
-
     def number(self, network: Tensor, known: Measured) -> Tensor:
         """The mixture's number inside S(x), (n,), from the network's."""
-        return self._mixture(network).number(known)
+        return self._numbers(network).number(known)
 
     def probabilities(self, network: Tensor, known: Measured) -> Tensor:
         """The mass of each bin's part of S(x) around that number, (n, k)."""
-        return self._mixture(network).probabilities(known)
+        return self._numbers(network).probabilities(known)
+
+    def _numbers(self, network: Tensor) -> NumberMixture:
+        members = (_Said(network), *self.members)
+        return NumberMixture(members, self._all, self.expert, self.width)
 
 
-AnyEnsemble = Ensemble | NumberEnsemble
-_B = TypeVar("_B", bound=Ensemble | NumberEnsemble)
-
-
-def with_expert(ensemble: _B, weight: float) -> _B:
+def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
     """The same mixture with another weight of the expert; the others share the rest as before."""
     others = (ensemble.network, *ensemble.weights)
     if not any(others):  # nobody else had a part: the network takes it
@@ -100,17 +94,12 @@ def with_expert(ensemble: _B, weight: float) -> _B:
 
 @dataclass(frozen=True, eq=False)
 class _Said:
-    """What the network said, as a member."""
+    """What the network said, as a member: log-probabilities (n, k), or numbers (n,)."""
 
     said: Tensor
 
     def log_probs(self, known: Examples) -> Tensor:
         return self.said
-
-
-@dataclass(frozen=True, eq=False)
-class _Named:
-    said: Tensor
 
     def number(self, known: Measured) -> Tensor:
         return self.said
@@ -118,7 +107,7 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class OneShotMember:
-    """The one-shot model over ordered classes."""
+    """The one-shot model: a place among ordered classes, or among the bins of a number."""
 
     one_shot_model: OneShotModel
     scaler: Scaler | None
@@ -128,16 +117,8 @@ class OneShotMember:
         x = known.x if self.scaler is None else self.scaler(known.x)
         return mask_logits(self.one_shot_model.logits(x, known.prior, known.allowed), known.allowed)
 
-
-@dataclass(frozen=True, eq=False)
-class OneShotNumber:
-    """The one-shot model of a number: a place among the bins, read between their edges."""
-
-    one_shot_model: OneShotModel
-    scaler: Scaler | None
-    name: str = "one_shot"
-
     def number(self, known: Measured) -> Tensor:
+        """The number at that place, read between the edges of its bins."""
         x = known.x if self.scaler is None else self.scaler(known.x)
         place, _ = self.one_shot_model.normal(x, known.between, known.allowed)
         return within(known.bins.numbers(place), known)

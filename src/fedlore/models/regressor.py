@@ -2,28 +2,35 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..answers import Bins, Measured
+from ..answers.scores import all_scores, quantile_score, region_scores
 from ..core.examples import Examples
 from ..core.inject import fill_trust, inject
+from ..core.metrics import ReliabilityBin, held_shares
 from ..core.ordinal import reads_between
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
+from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from .classifier import Personal, admit_shapes
 from .distribution import Distribution
-from .ensemble import NumberEnsemble
+from .ensemble import Ensemble
 from .own.members import within
 
 Decode = Literal["mean", "mode", "median"]
 
 NUMBER_BLOCK = 8192  # rows decoded at a time
+LEVEL = 0.9  # of the intervals that answers come with
+SCORED_LEVELS = tuple((i + 0.5) / 20 for i in range(20))  # of quantiles, for the CRPS
+NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # levels of intervals, for the diagram
 
 
 class PersonalRegressor(nn.Module):
@@ -35,6 +42,9 @@ class PersonalRegressor(nn.Module):
     are features: what the expert says about the row.
     """
 
+    task: ClassVar[Literal["regression"]] = "regression"
+    chunk: ClassVar[int] = BLOCK
+
     def __init__(
         self,
         model: nn.Module,
@@ -44,7 +54,7 @@ class PersonalRegressor(nn.Module):
         scaler: Scaler | None = None,
         weights: Params | None = None,
         hears: bool = False,
-        ensemble: NumberEnsemble | None = None,
+        ensemble: Ensemble | None = None,
     ) -> None:
         super().__init__()
         self.bins = bins
@@ -108,7 +118,7 @@ class PersonalRegressor(nn.Module):
         if self.ensemble is None:
             trust = fill_trust(measured.trust, self.reliance)
             return decode_logits(self.logits(measured), measured, trust)
-        found = self.ensemble.probabilities(self._network(measured), measured)
+        found = self.ensemble.probabilities(self.network_number(measured), measured)
         return Distribution.spread(found, measured.bins, measured.sets)
 
     @property
@@ -116,7 +126,7 @@ class PersonalRegressor(nn.Module):
         """λ at prediction, the expert's own weight, where a row has none of its own."""
         return self.knowledge.trust_at_prediction if self.ensemble is None else self.ensemble.expert
 
-    def _network(self, measured: Measured) -> Tensor:
+    def network_number(self, measured: Measured) -> Tensor:
         """The network's own number, (n,), in S(x)."""
         return network_number(self.logits(measured), measured)
 
@@ -126,7 +136,7 @@ class PersonalRegressor(nn.Module):
         assert self.ensemble is not None
         starts = range(0, max(len(measured), 1), NUMBER_BLOCK)
         parts = (measured[i : i + NUMBER_BLOCK] for i in starts)
-        return torch.cat([self.ensemble.number(self._network(part), part) for part in parts])
+        return torch.cat([self.ensemble.number(self.network_number(part), part) for part in parts])
 
     @torch.no_grad()
     def logits(self, measured: Measured) -> Tensor:
@@ -159,16 +169,86 @@ class PersonalRegressor(nn.Module):
             [answer(self.distribution(measured[i : i + NUMBER_BLOCK])) for i in starts]
         )
 
+    def answer(self, schema: Schema, x: Tensor) -> Answers:
+        """Answers for a chunk of rows in raw units."""
+        measured = self.annotate(x)
+        found = self.distribution(measured)
+        n, bins = len(x), self.bins
+        silent = torch.full((n,), torch.nan, dtype=torch.float64)
+        expert = silent if measured.said is None else measured.said
+        rely = fill_trust(measured.trust, self.reliance)
+        trust = torch.where(expert.isnan(), 0.0, rely).float()
+        low, high = (torch.full((n,), end, dtype=torch.float64) for end in (bins.lower, bins.upper))
+        if measured.sets is not None:
+            low = measured.sets.lower.nan_to_num(nan=torch.inf).amin(1)
+            high = measured.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
+        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        decided[trust > 0] = BOTH
+        decided[trust >= 1] = EXPERT
+        decided[low == high] = RANGE
+        every = torch.ones(n, bins.k, dtype=torch.bool)
+        if self.ensemble is None:
+            number = found.middle(ordered=self.decode == "median")
+        else:
+            number = self.predict(measured)
+        first, last = found.interval(LEVEL)
+        # of a mixture the number may lie beside its distribution's middle: it is always inside
+        interval = torch.stack([torch.minimum(first, number), torch.maximum(last, number)], 1)
+        return Answers(
+            number,
+            _by_bin(found, bins),
+            every if measured.allowed is None else measured.allowed,
+            expert,
+            trust,
+            decided,
+            in_scope(schema, x),
+            low,
+            high,
+            interval,
+        )
+
+    def score(self, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:
+        """RMSE, MAE, R² and CRPS, numbers outside their set, and how the intervals cover."""
+        measured = self.annotate(x)
+        scores = all_scores(self.predict(measured), y, measured.sets)
+        starts = range(0, max(len(x), 1), self.chunk)
+        parts = [self.distribution(measured[i : i + self.chunk]).region(LEVEL) for i in starts]
+        n = len(x)
+        each = [region_scores(p, y[i : i + self.chunk]) for p, i in zip(parts, starts, strict=True)]
+        sizes = [len(p) / max(n, 1) for p in parts]
+        together = {
+            name: sum(part[name] * size for part, size in zip(each, sizes, strict=True))
+            for name in each[0]
+        }
+        quantiles = self.quantiles(measured, SCORED_LEVELS)
+        return scores | together | {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
+
+    def reliability(self, x: Tensor | Measured, y: Tensor) -> list[ReliabilityBin]:
+        """Of central intervals at several nominal levels the share of labels that they hold."""
+        ends = [(1.0 + sign * level) / 2.0 for sign in (-1.0, 1.0) for level in NOMINAL]
+        found = self.quantiles(x, ends)
+        return held_shares(found[:, : len(NOMINAL)], found[:, len(NOMINAL) :], y, NOMINAL)
+
     def with_knowledge(self, knowledge: Knowledge | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""
+        return self._seen(knowledge, self.ensemble)
+
+    def with_ensemble(self, ensemble: Ensemble | None) -> "PersonalRegressor":
+        """The same network with other members beside it, or other weights."""
+        return self._seen(self.knowledge, ensemble)
+
+    def _seen(self, known: Knowledge | None, ensemble: Ensemble | None) -> "PersonalRegressor":
+        inner, hears = self.personal, self.hears
         return PersonalRegressor(
-            self.personal.model,
-            self.bins,
-            knowledge,
-            scaler=self.personal.scaler,
-            hears=self.hears,
-            ensemble=self.ensemble,
+            inner.model, self.bins, known, scaler=inner.scaler, hears=hears, ensemble=ensemble
         )
+
+
+def _by_bin(found: Distribution, bins: Bins) -> Tensor:
+    """The probability of each bin, the expert's number in its own, (n, k)."""
+    own = bins.encode(torch.where(found.weight > 0, found.said, bins.lower))
+    mixed = (1 - found.weight).unsqueeze(1) * found.classes
+    return mixed.scatter_add_(1, own.unsqueeze(1), found.weight.unsqueeze(1))
 
 
 def network_number(logits: Tensor, measured: Measured) -> Tensor:

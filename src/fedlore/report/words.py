@@ -19,8 +19,8 @@ MEANINGS = {
 }
 
 WHOSE_WEIGHTS = {
-    "own": "weights that a client trained for itself",
-    "mixture": "all that a site has: the shared network, its own models, its expert",
+    "local": "weights that a client trained for itself",
+    "ensemble": "all that a site has: the shared network, its own models, its expert",
     "shared": "the network that all clients trained together, as the last round left it",
     "tuned": "the shared network after one more round of training at the client itself",
     "expert": "no weights: what the expert says",

@@ -10,11 +10,11 @@ from torch import Tensor
 from ..answers import Measured
 from ..bundle import Bundle, read_bundle
 from ..bundle.serve.answer import Answerer, Silent
-from ..bundle.update import reweigh
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
+from ..models.ensemble import with_expert
 from .answers import HeardClasses, HeardNumbers, hear_knowledge, usable
 
 
@@ -96,7 +96,7 @@ def predict_under(
     seen = known if trust is None else replace(known, trust=trust, reliance=None)
     model = personal.with_knowledge(seen).eval()
     if trust is not None and model.ensemble is not None:
-        model = reweigh(model, trust)
+        model = model.with_ensemble(with_expert(model.ensemble, trust))
     return model.predict(x)
 
 

@@ -25,7 +25,7 @@ from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.classifier import Personal
-from fedlore.models.ensemble import NumberEnsemble
+from fedlore.models.ensemble import Ensemble
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import NumberMember
 from fedlore.models.own.trees import Trees
@@ -209,7 +209,7 @@ def grown(*about):
 def test_members_are_read_by_both(member, status, tmp_path):
     """What the site refuses the checker does not prove, by its own reading of the same tensors."""
     parts = {"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4}
-    ensemble = NumberEnsemble((member,), (0.3,), 0.4, 0.3, 2.0)
+    ensemble = Ensemble((member,), (0.3,), 0.4, 0.3, width=2.0)
     if status == "proved":
         bundle = number_bundle(**parts, ensemble=ensemble)
         assert claimed(bundle) == "proved"

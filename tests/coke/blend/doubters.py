@@ -8,7 +8,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.one_shot import Basis, OneShot, OneShotModel, solve, sum_rows
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Schema
-from fedlore.models.ensemble import Ensemble, NumberEnsemble, OneShotMember
+from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import NumberMember, OrderMember
 from fedlore.models.own.trees import BoostedTrees
@@ -66,7 +66,7 @@ def numbers(seed: int = 0) -> PersonalRegressor:
         for i, setting in enumerate((ridge.settings[0], ridge.settings[-1]))
     )
     bins = Bins(20.0, 80.0, 12)
-    ensemble = NumberEnsemble(members, (0.5, 0.5), 0.0, width=3.0)
+    ensemble = Ensemble(members, (0.5, 0.5), 0.0, width=3.0)
     return PersonalRegressor(
         mlp(2, 12, hidden=(4,), seed=seed), bins, scaler=SCALE, ensemble=ensemble
     )

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ...answers.axis import axis_of
-from ...answers.sets import Sets
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
@@ -61,20 +60,11 @@ def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
     kind: QuestionKind = "rule" if known.line is None else "miss"
     found = [*_ask_sources(known.prediction, rows, y, kind)]
     found += _ask_sources(known.range, rows, y, "range")
-    if known.line is None:
-        right = (answers.predicted == y).double()
-        spoke = answers.expert >= 0
-        better = torch.where(spoke, (answers.expert == y).double() - right, torch.nan)
-        if known.prediction is not None:
-            found.append(Fact(Question("the expert against the answers", "expert"), better))
-        said = answers.probabilities.gather(1, y.unsqueeze(1)).squeeze(1).double()
-        found.append(Fact(Question("the answers", "answers"), -said.clamp(min=1e-6).log()))
-    else:
-        off = (answers.predicted - y).abs()
-        if known.prediction is not None:
-            better = off - (answers.expert - y).abs()
-            found.append(Fact(Question("the expert against the answers", "expert"), better))
-        found.append(Fact(Question("the answers", "answers"), off.double()))
+    if known.prediction is not None:
+        better = answers.wrong(answers.predicted, y) - answers.wrong(answers.expert, y)
+        better = better.masked_fill(answers.silent, torch.nan)
+        found.append(Fact(Question("the expert against the answers", "expert"), better))
+    found.append(Fact(Question("the answers", "answers"), answers.losses(y)))
     return [*found, *_ask_inputs(bundle.schema, rows)]
 
 
@@ -97,14 +87,11 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
         what = type(leaf).__name__ if source is None else source.name
         if kind == "range":
             allowed = allow(leaf, seen)
-            if isinstance(allowed, Sets):
-                fault = (~allowed.holds(y.double())).double()
-            else:
-                fault = (~allowed.bool().gather(1, y.unsqueeze(1)).squeeze(1)).double()
+            fault = axis_of(allowed).find_outside(allowed, y).double()
         else:
             said = hear(leaf, seen)
-            wrong = (said - y).abs() if kind == "miss" else (said.argmax(1) != y).double()
-            fault = torch.where(axis_of(said).speaks(said), wrong.double(), torch.nan)
+            axis = axis_of(said)
+            fault = torch.where(axis.speaks(said), axis.miss(said, y), torch.nan)
         side = "range" if kind == "range" else "prediction"
         yield Fact(Question(f"{side} {place} ({what})", kind), fault)
 

@@ -1,5 +1,6 @@
 """Judgements as values, metrics, tables, sentences and a page."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _HEAD = ("question", "rows", "claim", "evidence", "alarm at")
+_SAID = ("rows", "claim", "seen", "since", "evidence", "needed", "alarm", "advice")
 _SHOWN = 5  # courses in the plot
 
 
@@ -26,18 +28,7 @@ def report_values(report: MonitorReport) -> dict[str, Any]:
         "alarm_rate": report.alarm_rate,
         "alarms": [judgement.question.name for judgement in report.alarms],
         "questions": [
-            {
-                "name": v.question.name,
-                "kind": v.question.kind,
-                "rows": v.rows,
-                "claim": v.claim,
-                "seen": v.seen,
-                "since": v.since,
-                "evidence": v.evidence,
-                "needed": v.needed,
-                "alarm": v.alarm,
-                "advice": v.advice,
-            }
+            asdict(v.question) | {name: getattr(v, name) for name in _SAID}
             for v in report.judgements
         ],
     }

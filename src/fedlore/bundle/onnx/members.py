@@ -12,7 +12,7 @@ from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
-from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
+from ...models.ensemble import Ensemble, OneShotMember
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, ClassMember, OrderMember
 from ...models.own.trees import Trees
@@ -94,7 +94,7 @@ def _one_shot(
 
 
 def one_shot_nodes(
-    build: Builder, x: str, known: KnowledgeNodes, member: OneShotMember | OneShotNumber, name: str
+    build: Builder, x: str, known: KnowledgeNodes, member: OneShotMember, name: str
 ) -> tuple[str, str]:
     """Place and variance of the one-shot model, (n, 1) double each."""
     seen, k = member.one_shot_model, member.one_shot_model.classes

@@ -15,10 +15,9 @@ from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
-from ...models.ensemble import NumberEnsemble, OneShotNumber
+from ...models.ensemble import Ensemble, OneShotMember
 from ...models.own.members import NumberMember
-from ...models.regressor import PersonalRegressor
-from ...models.tasks import LEVEL
+from ...models.regressor import LEVEL, PersonalRegressor
 from .bins import (
     BinNodes,
     SpreadNodes,
@@ -163,7 +162,7 @@ def _ends(build: Builder, cut: BinNodes) -> tuple[str, str]:
 def _mixture(
     build: Builder,
     x: str,
-    ensemble: NumberEnsemble,
+    ensemble: Ensemble,
     learned: str,
     heard: KnowledgeNodes,
     known: NumberNodes,
@@ -193,7 +192,7 @@ def _mixture(
             inputs = build.op("Concat", inputs, sight, axis=1) if member.hears else inputs
             value = body_nodes(build, inputs, member.body, name)
             parts.append(within(build.op("Add", value, start) if member.over else value))
-        elif isinstance(member, OneShotNumber):
+        elif isinstance(member, OneShotMember):
             at, _ = one_shot_nodes(build, x, heard, member, name)
             parts.append(within(_number_at(build, at, cut.bins)))
         else:

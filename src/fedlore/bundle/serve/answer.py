@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import compress
 from typing import Any, Literal
 
 import torch
@@ -15,10 +16,11 @@ from torch import Tensor
 from ...core.conformal import CoveragePromise
 from ...errors import FedloreError
 from ...models.answers import DECIDED, Answers
+from ...models.doubt import can_doubt
 from .. import Bundle
 from ..explain import answer_with_reasons
-from ..predict import answer_rows, can_doubt, doubt_rows
-from ..score import hold_classes, hold_numbers, stored_holding
+from ..predict import answer_rows, doubt_rows
+from ..score import stored_holding
 
 Who = Literal["range", "expert", "network", "both"]
 SERVED_LEVEL = 0.9  # of the sets and intervals that are answered
@@ -101,7 +103,7 @@ class Answerer:
             bundle,
             next(inner.model.parameters()).dtype,
             stored_holding(bundle, SERVED_LEVEL),
-            can_doubt(bundle),
+            can_doubt(bundle.personal, bundle.schema),
         )
 
     @torch.inference_mode()  # a sixth faster than without gradients alone, for a single row
@@ -120,12 +122,11 @@ class Answerer:
     def _more(self, x: Tensor, found: Answers) -> list[dict[str, Any]]:
         """Of each row what holds, and noise and ignorance, as far as the bundle can say."""
         n, classes = len(found), self.bundle.schema.classes
-        held: Sequence[object] = [None] * n
-        if self.holding is not None and found.interval is not None:
-            held = hold_numbers(found, self.holding.cut).tolist()
-        elif self.holding is not None:
-            sets = hold_classes(found, self.holding.cut).tolist()
-            held = [[c for c, may in zip(classes, row, strict=True) if may] for row in sets]
+        held: list[Any] = [None] * n
+        if self.holding is not None:
+            held = found.hold(self.holding.cut).tolist()
+            if found.interval is None:
+                held = [list(compress(classes, row)) for row in held]
         doubt = doubt_rows(self.bundle, x) if self.doubts else None
         if doubt is None:
             return [{"held": h, "noise": None, "ignorance": None, "far": None} for h in held]
@@ -175,7 +176,7 @@ def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[
             {
                 "predicted": predicted if number else classes[predicted],
                 "probabilities": dict(zip(classes, chances, strict=True)),
-                "allowed": [name for name, may in zip(classes, allowed, strict=True) if may],
+                "allowed": list(compress(classes, allowed)),
                 "low": low[i],
                 "high": high[i],
                 "interval": both[i],

@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
 from ...knowledge.shapes.shape import promised_shapes
-from ...models.regressor import PersonalRegressor
 from .. import Bundle
 from ..monitor.record import Record
 from ..monitor.report import report_metrics
@@ -224,9 +223,9 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
 
 
 def _target(bundle: Bundle) -> dict[str, Any] | None:
-    if not isinstance(bundle.personal, PersonalRegressor):
-        return None
     bins = bundle.personal.bins
+    if bins is None:
+        return None
     return {"unit": bundle.schema.unit, "lower": bins.lower, "upper": bins.upper}
 
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from ...errors import FedloreError
-from ...models.regressor import PersonalRegressor
 from ..header import Bundle
 from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record
@@ -85,7 +84,7 @@ def add_monitor(
     app: FastAPI, bundle: Bundle, keeper: RecordKeeper, *, most: int, guarded: bool
 ) -> None:
     """The routes of a monitor: `POST /measured` and `GET /monitor`."""
-    schema, number = bundle.schema, isinstance(bundle.personal, PersonalRegressor)
+    schema, number = bundle.schema, bundle.task == "regression"
     reader = MeasuredReader(schema, number, most)
     one = measured_schema(schema, number=number)
     several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}

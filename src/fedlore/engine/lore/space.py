@@ -60,7 +60,8 @@ class Candidate:
 
     def __str__(self) -> str:
         if self.head != "classes":
-            parts = [self.head, f"from {self.start}"]
+            starts = {"none": "nothing", "middle": "the range's middle", "expert": "the expert"}
+            parts = [self.head, f"started from {starts[self.start]}"]
             parts += ["hearing"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"reach {self.reach:g}"]

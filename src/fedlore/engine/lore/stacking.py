@@ -21,7 +21,7 @@ from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
 from ...models.client import Client, NumberClient
-from ...models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
+from ...models.ensemble import Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
     Own,
@@ -71,7 +71,7 @@ LOCAL_BEST, ONE_SHOT, MIXTURE = "local best", "one_shot", "mixture"
 class SiteModel:
     """What one site made for itself: it stays there, in its own bundle."""
 
-    ensemble: Ensemble | NumberEnsemble | None
+    ensemble: Ensemble | None
     knowledge: (
         Knowledge  # what the network is seen through, the expert reread where that was chosen
     )
@@ -446,7 +446,7 @@ class NumberStack:
         one_shot_model = OneShotModel(one_shot, posterior, rows.home, common.classes)
         mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
         said = within(measured.bins.numbers(rows.start + mean), measured)
-        return [StackMember(ONE_SHOT, said, True, OneShotNumber(one_shot_model, common.scaler))]
+        return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
 
     def local(self) -> list[StackMember]:
         return _members_of(self._own)
@@ -487,8 +487,8 @@ class NumberStack:
         )
         usual = max(float(self.errors(mixed).mean()) ** 0.5, 1e-12)
         width = number_width(mixed, measured, usual)
-        ensemble = NumberEnsemble(
-            chosen.members, chosen.weights, share[NETWORK], share.get(EXPERT, 0.0), width
+        ensemble = Ensemble(
+            chosen.members, chosen.weights, share[NETWORK], share.get(EXPERT, 0.0), width=width
         )
         verdict = judge_number(mixed, measured, width)
         report = verdict.add_to(chosen.report)

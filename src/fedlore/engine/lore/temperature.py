@@ -23,7 +23,7 @@ from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranke
 from ...models.distribution import Distribution
 from ...models.own.members import ClassMember, OrderMember
 from ...models.own.mixture import NumberMixture, mix
-from ...models.tasks import LEVEL, NOMINAL, SCORED_LEVELS
+from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
 from .report import Verdict
 from .rows import nll_rows
 

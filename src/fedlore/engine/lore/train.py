@@ -9,19 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...answers import Bins, Line
-from ...answers.scores import all_scores
+from ...answers import Bins
 from ...core.aggregate import aggregate_of
-from ...core.examples import Examples
 from ...core.history import Row
 from ...core.lipschitz import keeps_shapes
-from ...core.metrics import accuracy, decide, nll, violation
 from ...core.nets import server
 from ...core.scaler import Scaler, leave_unscaled
 from ...core.tree import Params, Payload
 from ...core.wire import LORE_TASKS, Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ...knowledge.views import reread_rows
 from ...models.client import Client, Member, NumberClient, knowledge_within
 from ...models.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport
@@ -349,29 +345,7 @@ def _score(fitted: Fitted[Any], sites: Sequence[Client | NumberClient]) -> Fitte
     """The same with the scores of the sites' mixtures, where they have test rows."""
     rows: list[Row] = []
     for site in sites:
-        scores = mixture_scores(fitted.model(site.id), site)
+        scores = site.score(fitted.model(site.id))
         if scores:
             rows.append({"round": fitted.run.round, "client": site.id, **scores})
     return replace(fitted, run=replace(fitted.run, rows=[*fitted.run.rows, *rows]))
-
-
-def mixture_scores(model: Any, site: Client | NumberClient) -> dict[str, float]:
-    """TA, POV and negative log-likelihood, or the scores of a number, on a site's test rows."""
-    if isinstance(site, NumberClient):
-        if site.test is None or site.test.y is None:
-            return {}
-        bins = model.bins
-        shown = site.knowledge.annotate(site.test, Line(bins), training=False)
-        return all_scores(model.predict(site.test.x), site.test.y, shown.sets)
-    test = site.test
-    if test is None or test.y is None:
-        return {}
-    known = Examples(test.x, test.y)
-    if site.injected:
-        known = reread_rows(model.knowledge.prediction, test)
-    log_probs = model.log_probs(known)
-    predicted = decide(log_probs, known.prior, known.signs)
-    scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
-    if test.allowed is not None:
-        scores["pov"] = violation(predicted, test.allowed)
-    return scores

@@ -16,10 +16,9 @@ from ...core.wire import LORE_TASKS, Reply, Task
 from ...engine import Client, NumberClient, Recipe, Site, ready
 from ...engine.lore import LoreClient, SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
-from ...engine.lore.train import mixture_scores
 from ...knowledge.views import Recalibrated
-from ...models.classifier import Personal
-from ...models.regressor import PersonalRegressor
+from ...models.client import Member, PersonalModel
+from ...models.tasks import Classification, Regression
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, Store, agree_schema
@@ -50,27 +49,27 @@ def write_model(kit: Kit, about: Mapping[str, Any], model: SiteModel, network: P
 
 def personal_of(
     kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms
-) -> Personal | PersonalRegressor:
+) -> PersonalModel:
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe, bins = terms.recipe(about["trial"]), terms.bins
     known = kit.knowledge(bins)
     rows = None if known.row_trust is None else known.row_trust.with_formula(about["row_trust"])
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
+    ensemble = None
+    if about["mixture"] is not None:
+        shape, k = (terms.features,), len(terms.schema.classes)
+        tensors = payload["members"]
+        ensemble = restore_ensemble(about["mixture"], tensors, known, shape=shape, classes=k)
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
-    ensemble: Any = None  # of classes, or of a number
-    if about["mixture"] is not None:
-        shape, classes = (terms.features,), len(terms.schema.classes)
-        ensemble = restore_ensemble(
-            about["mixture"], payload["members"], known, shape=shape, classes=classes
-        )
-    made = {"scaler": recipe.scaler, "weights": payload["model"], "ensemble": ensemble}
-    if bins is None:
-        return Personal(recipe.model, known, **made)
-    candidate = terms.common().candidate(Trial.read(about["trial"]))
-    return number_task(candidate, bins).build(recipe.model, known, **made)
+    task: Classification | Regression = Classification()
+    if bins is not None:
+        task = number_task(terms.common().candidate(Trial.read(about["trial"])), bins)
+    return task.build(
+        recipe.model, known, scaler=recipe.scaler, weights=payload["model"], ensemble=ensemble
+    )
 
 
 def holdings_of(about: Mapping[str, Any]) -> tuple[CoveragePromise, ...]:
@@ -159,9 +158,9 @@ class LoreSite:
 
     def _scores(self) -> dict[str, float]:
         """Of the site's own ensemble on its test rows; nothing before there is one."""
-        member = self._rows.member
-        if member.test is None or not has_model(self._kit, self._terms.run):
+        member: Member[Any] = self._rows.member
+        if self._rows.member.test is None or not has_model(self._kit, self._terms.run):
             return {}
         about, payload = read_state(self._kit.path(PERSONAL))
         with torch.no_grad():
-            return mixture_scores(personal_of(self._kit, about, payload, self._terms), member)
+            return member.score(personal_of(self._kit, about, payload, self._terms))

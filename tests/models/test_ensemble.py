@@ -11,8 +11,7 @@ from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
 from fedlore.kernel.schema import Feature
 from fedlore.models.answers import DECIDED
-from fedlore.models.ensemble import Ensemble, NumberEnsemble
-from fedlore.models.tasks import Classification
+from fedlore.models.ensemble import Ensemble
 
 K = 4
 
@@ -100,7 +99,7 @@ def test_answers_name_who_decided():
     ensemble = personal(0.1, 0.2, 0.7).ensemble
     model = Shown(mlp(3, K, hidden=(5,)), Knowledge(), ensemble=ensemble)
     with torch.no_grad():
-        found = Classification().answer(model, schema, known.x)
+        found = model.answer(schema, known.x)
     spoken = known.prior.sum(1) > 0
     assert torch.allclose(found.trust, 0.7 * spoken.float())
     single = known.allowed.sum(1) == 1
@@ -121,4 +120,4 @@ def test_bad_weights_are_named():
     with pytest.raises(FedloreError, match="sharpness must be positive and finite, got 0"):
         personal(0.5, 0.4, 0.1, inverse_temperature=0)
     with pytest.raises(FedloreError, match="weights must sum to 1"):
-        NumberEnsemble((), (), 0.5)
+        Ensemble((), (), 0.5)
