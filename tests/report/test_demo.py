@@ -18,7 +18,7 @@ def test_the_demo_writes_its_report_beside_its_rows(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Report written to o/report.html" in done.stdout
     html = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
-    for words in ("no plant measured any of this", "local best model", "Confusion matrix"):
+    for words in ("no plant measured any of this", "best model is right on", "Confusion matrix"):
         assert words in html
     assert (tmp_path / "o" / "plots" / "simulated-coke-experts-ranges-rounds.png").exists()
     assert {r["dataset"] for r in read_rows(tmp_path / "o" / "results.jsonl")} == {"coke"}

@@ -246,3 +246,9 @@ def test_the_doubt_is_that_of_the_one_round_model():
     assert not torch.equal(
         doubt_classes(foreseen(weight=0.05), model.annotate(x)).place, doubt.place
     )
+
+
+@pytest.mark.parametrize("target", ["csr>=80", "csr<=20", "csr>=52"])
+def test_a_target_stands_among_its_neighbours_even_at_the_end_of_the_scale(target):
+    order = order_for(numbers(), CSR, three(), target, lots=50.0)
+    assert order.judge.targets[order.goal.place] == order.target
