@@ -12,6 +12,7 @@ from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.coordinator.uploads import Judged
 from fedlore.federation.journal import read_state
+from fedlore.federation.norms import UsualNorm
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
@@ -209,7 +210,7 @@ def test_nothing_at_all_is_void():
         def exchange(self, task, to):
             return []
 
-    judged = Judged(Silent(), lambda task, reply: None)
+    judged = Judged(Silent(), lambda task, reply: None, UsualNorm(30.0), 1, print)
     with pytest.raises(QuorumLost, match="gave no sum"):
         list(judged.exchange(Task("train", 3), ["a"]))
     assert list(judged.exchange(Task("finish", 4), ["a"])) == []

@@ -8,7 +8,8 @@ import torch
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.status import read_status
-from fedlore.federation.norms import AmongPeers, UsualNorm
+from fedlore.federation.coordinator.uploads import Judged
+from fedlore.federation.norms import UsualNorm
 from fedlore.federation.remote import QuorumLost
 from fedlore.federation.site import worker as worker_module
 
@@ -33,7 +34,7 @@ class Given:
 
 def judged(*rounds, quorum=2, excess=30.0):
     notices = []
-    transport = AmongPeers(Given(*rounds), UsualNorm(excess), quorum, notices.append)
+    transport = Judged(Given(*rounds), None, UsualNorm(excess), quorum, notices.append)
     names = [
         sorted(r.client for r in transport.exchange(Task("train", i + 1), transport.clients()))
         for i in range(len(rounds))
@@ -78,7 +79,7 @@ def test_a_sum_is_compared_with_those_before():
         def exchange(self, task, to):
             return [replace(r, members=("a", "b", "c")) for r in super().exchange(task, to)]
 
-    transport = AmongPeers(Summed(*[{"all": 0.1}] * 4, {"all": 250.0}), UsualNorm(30.0), 3, print)
+    transport = Judged(Summed(*[{"all": 0.1}] * 4, {"all": 250.0}), None, UsualNorm(30.0), 3, print)
     for number in range(1, 5):
         assert len(list(transport.exchange(Task("train", number), ["a"]))) == 1
     with pytest.raises(QuorumLost, match="all cannot be used: norm 250 is above 3, 30 times"):

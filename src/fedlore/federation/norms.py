@@ -6,11 +6,8 @@ nothing is said, and each training of several has norms of its own.
 
 import statistics
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from ..core.wire import Reply, Task, Transport, longest
-from .remote import Notice, OnNotice, QuorumLost
 
 _KEPT = 40  # norms that are remembered
 _ENOUGH = 3
@@ -36,41 +33,3 @@ class UsualNorm:
 
     def describe(self, norm: float, limit: float) -> str:
         return f"norm {norm:.4g} is above {limit:.4g}, {self.excess:g} times the usual (excess)"
-
-
-@dataclass(frozen=True)
-class AmongPeers:
-    """A transport whose uploads are compared with each other and with those before.
-
-    Of a sum it cannot be told whose upload was too long: such a round is void.
-    """
-
-    transport: Transport
-    usual: UsualNorm
-    quorum: int
-    watch: OnNotice
-
-    def clients(self) -> Sequence[str]:
-        return self.transport.clients()
-
-    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
-        replies = list(self.transport.exchange(task, to))
-        yield from self._judge(task, replies) if task.kind == "train" else replies
-
-    def _judge(self, task: Task, replies: Sequence[Reply]) -> list[Reply]:
-        norms = {reply.client: longest(reply.upload) for reply in replies}
-        summed = any(reply.members for reply in replies)
-        limit = self.usual.limit(task.trial, () if summed else list(norms.values()))
-        good = [reply for reply in replies if norms[reply.client] <= limit]
-        for name in sorted(norms.keys() - {reply.client for reply in good}):
-            why = self.usual.describe(norms[name], limit)
-            if summed:
-                raise QuorumLost(f"round {task.round}: {name} cannot be used: {why}")
-            self.watch(Notice("rejected", name, task.round, task.kind, why))
-        if len(good) < len(replies) and len(good) < self.quorum:
-            raise QuorumLost(
-                f"round {task.round}: {len(good)} uploads are of a usual norm, the quorum is "
-                f"{self.quorum}"
-            )
-        self.usual.add(task.trial, [norms[reply.client] for reply in good])
-        return good

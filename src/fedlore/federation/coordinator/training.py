@@ -29,7 +29,7 @@ from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
 from ..kits.kit import enrolled_keys
 from ..kits.receipts import Receipts
-from ..norms import AmongPeers, UsualNorm
+from ..norms import UsualNorm
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, terms_of
@@ -287,8 +287,8 @@ class Session:
         parts, needed = (first, take_note, self.status.ask), a.privacy.needs(n) or None
         remote = Remote(mail, sites, a.least(n), a.deadline, _GRACE, *parts, needed)
         transport = guard_transport(remote, self.filters, local=False)
-        judged = Judged(transport, check) if self.filters else transport
-        return AmongPeers(judged, self.usual, a.least(n), take_note)
+        of_sums = check if self.filters else None  # single uploads were checked as they came
+        return Judged(transport, of_sums, self.usual, a.least(n), take_note)
 
     def scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""

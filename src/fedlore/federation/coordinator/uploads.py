@@ -1,11 +1,22 @@
 """What the coordinator checks on every upload before it may touch the model."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ...core.tree import Payload
-from ...core.wire import SUMMED, TASK_KINDS, Reply, Task, Transport, find_bad_metric, find_flaw
+from ...core.wire import (
+    SUMMED,
+    TASK_KINDS,
+    Reply,
+    Task,
+    Transport,
+    find_bad_metric,
+    find_flaw,
+    longest,
+)
 from ...engine.lore.rows import WORST
-from ..remote import QuorumLost
+from ..norms import UsualNorm
+from ..remote import Notice, OnNotice, QuorumLost
 
 _ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
 
@@ -39,20 +50,28 @@ def _bad_vote(reply: Reply) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
 class Judged:
-    """A transport whose sums are checked as single uploads would be; nothing usable is void."""
+    """A transport whose uploads are compared with each other and with those before.
 
-    def __init__(self, transport: Transport, check: Callable[[Task, Reply], str | None]) -> None:
-        self._transport, self._check = transport, check
+    Sums are checked as single uploads would be. Whose upload was wrong in one cannot be told, so
+    that such a round is void, as is one without a sum.
+    """
+
+    transport: Transport
+    check: Callable[[Task, Reply], str | None] | None  # of sums; None where there are none
+    usual: UsualNorm
+    quorum: int
+    watch: OnNotice
 
     def clients(self) -> Sequence[str]:
-        return self._transport.clients()
+        return self.transport.clients()
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
-        replies = list(self._transport.exchange(task, to))
-        if task.kind in SUMMED:
+        replies = list(self.transport.exchange(task, to))
+        if self.check is not None and task.kind in SUMMED:
             for reply in replies:
-                reason = self._check(task, reply)
+                reason = self.check(task, reply)
                 if reason is not None:
                     raise QuorumLost(
                         f"round {task.round}: {reply.client} cannot be used: {reason} (which site "
@@ -60,4 +79,23 @@ class Judged:
                     )
             if not replies:
                 raise QuorumLost(f"round {task.round}: '{task.kind}' gave no sum, see the log")
-        yield from replies
+        yield from self._compare(task, replies) if task.kind == "train" else replies
+
+    def _compare(self, task: Task, replies: Sequence[Reply]) -> list[Reply]:
+        """Those that are no longer than usual."""
+        norms = {reply.client: longest(reply.upload) for reply in replies}
+        summed = any(reply.members for reply in replies)
+        limit = self.usual.limit(task.trial, () if summed else list(norms.values()))
+        good = [reply for reply in replies if norms[reply.client] <= limit]
+        for name in sorted(norms.keys() - {reply.client for reply in good}):
+            why = self.usual.describe(norms[name], limit)
+            if summed:
+                raise QuorumLost(f"round {task.round}: {name} cannot be used: {why}")
+            self.watch(Notice("rejected", name, task.round, task.kind, why))
+        if len(good) < len(replies) and len(good) < self.quorum:
+            raise QuorumLost(
+                f"round {task.round}: {len(good)} uploads are of a usual norm, the quorum is "
+                f"{self.quorum}"
+            )
+        self.usual.add(task.trial, [norms[reply.client] for reply in good])
+        return good
