@@ -132,6 +132,7 @@ def test_a_lookup_knows_what_was_written_and_defaults_elsewhere():
     rkm = Lookup.of(x, torch.eye(2).bool())
     assert rkm(torch.tensor([[9.0, 9.0]])).tolist() == [[True, True]]
     assert rkm(x[:0]).shape == (0, 2)
+    assert Lookup.of(x[:0], torch.eye(2)[:0])(x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_equal_rows_join_their_ranges_and_must_agree_on_predictions():

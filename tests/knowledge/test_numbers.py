@@ -15,7 +15,7 @@ from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.conformal import ConformalInterval
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
-from fedlore.knowledge.lookup import Written
+from fedlore.knowledge.lookup import Lookup
 from fedlore.knowledge.protocols import kind_of
 
 CUT = Bins(0.0, 10.0, 5)
@@ -197,7 +197,7 @@ def test_an_ordinal_target_reaches_the_neighbours_in_the_order_of_their_distance
 def test_what_was_written_down_is_found_again_and_the_rest_is_free():
     x = rows(1.0, 2.0, 1.0)
     sets = Sets.of(torch.tensor([0.0, 3.0, 5.0]), torch.tensor([1.0, 4.0, 6.0]))
-    found = Written.of(x, sets)(rows(1.0, 2.0, 3.0))
+    found = Lookup.of(x, sets)(rows(1.0, 2.0, 3.0))
     assert found.lower[0].tolist() == [0.0, 5.0]  # two notes on the same row: both hold
     assert found.upper[1, 0].item() == 4.0
     assert (found.lower[2, 0].item(), found.upper[2, 0].item()) == (-math.inf, math.inf)

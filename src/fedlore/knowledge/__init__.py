@@ -9,7 +9,7 @@ from .content import dump
 from .estimators import from_sklearn, from_torch
 from .formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from .intervals import Band, Between
-from .lookup import Lookup, Written
+from .lookup import Lookup
 from .models import Knowledge
 from .protocols import Card, PredictionModel, RangeKind, RangeModel
 from .sources.entry import entry_point
@@ -50,7 +50,6 @@ __all__ = [
     "SeenModel",
     "SoftFormula",
     "Table",
-    "Written",
     "count",
     "dump",
     "entry_point",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..answers import Sets
 from ..core.tensors import torch
@@ -14,71 +14,56 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lookup:
-    """Rows of knowledge keyed by the exact features.
+    """Answers keyed by the exact features: predictions of classes, or ranges of either kind.
 
-    A row that was never written down gets `default`: zeros (abstain) for a P-KM, ones (all
-    allowed) for an R-KM.
+    A row that was never written down gets the last answer: a P-KM abstains, an R-KM allows all.
     """
 
-    rows: Mapping[bytes, Tensor]  # features -> (k,)
-    default: Tensor  # (k,)
+    places: Mapping[bytes, int]  # features -> which answer
+    answers: Any  # (m + 1, k), or so many `Sets`
 
     @staticmethod
-    def of(x: Tensor, answers: Tensor) -> Lookup:
-        """Write down one answer per row, (n, *features) and (n, k).
+    def of(x: Tensor, answers: Tensor | Sets) -> Lookup:
+        """Write down one answer per row, (n, *features) and (n, k) or n sets.
 
         Rows with the same features share one answer: ranges are joined; predictions must agree.
         """
-        ranges = answers.dtype == torch.bool
-        table: dict[bytes, Tensor] = {}
-        for name, answer in zip(_keys(x), answers, strict=True):
-            before = table.get(name)
-            if before is None:
-                table[name] = answer
-            elif ranges:
-                table[name] = before | answer
-            elif not torch.equal(before, answer):
-                raise KnowledgeError("two rows have the same features and different predictions")
-        blank = torch.ones if ranges else torch.zeros
-        return Lookup(table, blank(answers.shape[1], dtype=answers.dtype))
+        places: dict[bytes, int] = {}
+        counts: dict[bytes, int] = {}
+        written = []  # of each row its answer, and how many wrote there before
+        for name in _keys(x):
+            place, before = places.setdefault(name, len(places)), counts.get(name, 0)
+            written.append((place, before))
+            counts[name] = before + 1
+        at, nth = torch.tensor(written, dtype=torch.int64).reshape(-1, 2).T
 
-    def __call__(self, x: Tensor, /) -> Tensor:
-        found = [self.rows.get(name, self.default) for name in _keys(x)]
-        if not found:
-            return self.default.new_zeros(0, len(self.default)).to(x.device)
-        return torch.stack(found).to(x.device)
+        def spread(rows: Tensor, blank: float) -> Tensor:
+            """All that was written for each answer side by side, (m + 1, most, k)."""
+            most = max(counts.values(), default=1)
+            out = rows.new_full((len(places) + 1, most, rows.shape[1]), blank)
+            out[at, nth] = rows
+            return out
 
+        if isinstance(answers, Sets):
+            low, high = (
+                spread(side, torch.nan).flatten(1) for side in (answers.lower, answers.upper)
+            )
+            low[-1, 0], high[-1, 0] = -torch.inf, torch.inf
+            return Lookup(places, Sets.of(low, high))
+        if answers.dtype == torch.bool:
+            ranges = spread(answers, False).any(1)
+            ranges[-1] = True
+            return Lookup(places, ranges)
+        said = spread(answers, 0.0)[:, 0]
+        if len(places) < len(at) and not torch.equal(said[at], answers):
+            raise KnowledgeError("two rows have the same features and different predictions")
+        return Lookup(places, said)
 
-@dataclass(frozen=True)
-class Written:
-    """The paper's hash map for numbers: sets written down for rows seen before, by features.
-
-    A row that was never written down may be any number.
-    """
-
-    sets: Mapping[bytes, tuple[tuple[float, ...], tuple[float, ...]]]
-
-    @staticmethod
-    def of(x: Tensor, sets: Sets) -> Written:
-        """Write down one set per row; rows with the same features share the union of theirs."""
-        ends: dict[bytes, tuple[tuple[float, ...], tuple[float, ...]]] = {}
-        for name, low, high in zip(_keys(x), sets.lower.tolist(), sets.upper.tolist(), strict=True):
-            before = ends.get(name, ((), ()))
-            ends[name] = (before[0] + tuple(low), before[1] + tuple(high))
-        return Written(ends)
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        anything = ((-torch.inf,), (torch.inf,))
-        found = [self.sets.get(name, anything) for name in _keys(x)]
-        width = max((len(low) for low, _ in found), default=1)
-
-        def side(which: int) -> Tensor:
-            rows = [[*ends[which], *[torch.nan] * (width - len(ends[which]))] for ends in found]
-            return torch.tensor(rows, dtype=torch.float64, device=x.device).reshape(-1, width)
-
-        return Sets.of(side(0), side(1))
+    def __call__(self, x: Tensor, /) -> Any:
+        found = [self.places.get(name, len(self.places)) for name in _keys(x)]
+        return self.answers[torch.tensor(found, dtype=torch.int64)].to(x.device)
 
 
 def _keys(x: Tensor) -> list[bytes]:

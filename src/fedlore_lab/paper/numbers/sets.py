@@ -20,7 +20,7 @@ from fedlore import Band, Bins, Knowledge, Measured, Sets
 from fedlore.core.rng import stream
 from fedlore.data import DataFile, content, first_found, missing, places
 from fedlore.errors import ConfigError, FedloreError, unknown
-from fedlore.knowledge import ConformalInterval, Formula, Schema, Written, name_columns
+from fedlore.knowledge import ConformalInterval, Formula, Lookup, Schema, name_columns
 
 CLIENTS = 5
 DULONG = "0.337*carbon + 1.442*(hydrogen - oxygen/8) + 0.093*sulfur"  # MJ/kg, as received
@@ -198,7 +198,7 @@ def _site(
         honest = ConformalInterval.calibrate(bounded, calibration, alpha=max(alpha, least))
     x = torch.cat([train.x, test.x])
     y = torch.cat([train.numbers(), test.numbers()])
-    oracle = Written.of(x, oracle_sets(y, bounded(x), bins, draw))
+    oracle = Lookup.of(x, oracle_sets(y, bounded(x), bins, draw))
     known = partial(Knowledge, bounded, outside="widen", conflict="project")
     return NumberSite(
         name,
