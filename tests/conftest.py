@@ -15,6 +15,7 @@ from fedlore.models.own import baseline
 from .programs import WATCH, find
 
 torch.set_num_threads(1)
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # or scikit-learn starts lscpu to count cores
 EXAMPLES = int(os.environ.get("FEDLORE_EXAMPLES", "10"))  # a sample; `make slow` tries 100
 # a busy machine is no fault: what hangs is stopped by the limit on every test
 settings.register_profile(
