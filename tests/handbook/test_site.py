@@ -16,7 +16,7 @@ pytestmark = pytest.mark.program("chromium")
 
 MAIN = (
     *("index", "how-to/run", "explain/privacy", "reference/federation", "reference/commands"),
-    *("reference/errors", "reference/errors/knowledge"),
+    "reference/errors",
 )
 #: Without a way out: every name but this machine's own is unknown, so a request would fail.
 ALONE = ("unshare", "--user", "--net")
