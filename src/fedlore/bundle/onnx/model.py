@@ -120,7 +120,7 @@ def _knowledge(rows: Rows, knowledge: Knowledge, unusable: Value) -> KnowledgeNo
     return join_sides(rows.build, prior, allowed, knowledge.conflict, unusable)
 
 
-def _logits(inputs: str, rows: Rows, personal: Personal, known: KnowledgeNodes) -> Value:
+def _logits(inputs: Value, rows: Rows, personal: Personal, known: KnowledgeNodes) -> Value:
     """What the network says, finite whatever its weights are, (n, k)."""
     build, about = rows.build, personal.knowledge
     x = scale_nodes(build, inputs, personal.scaler, "scaler")

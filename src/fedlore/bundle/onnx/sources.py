@@ -4,9 +4,10 @@ What was learned, and what an expert sees of a row, the kernel does not know: th
 their own here. A kind of model that has none is refused by name.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class Rows:
     """Rows as some knowledge sees them: columns of numbers, or images."""
 
     build: Builder
-    x: str
+    x: Value
     rank: int = 2
     width: int = 0  # columns, where some values may be missing; 0 where none may
     ranges: dict[int, Answer] = field(default_factory=dict)  # those that were asked before
@@ -104,11 +105,9 @@ def add_source(rows: Rows, model: Any) -> Answer:
             "does not say which columns it looks at"
         )
     # it looks at all columns: silent, and nothing refused, where a value is missing
-    build, lacking = rows.build, rows.lacking(model)
-    silent = build.op("Where", lacking, build.constant(0.0), found.rows)
-    if found.refused is None:
-        return Answer(silent)
-    return Answer(silent, build.op("And", found.refused, build.op("Not", lacking)))
+    lacking: Any = rows.lacking(model)
+    silent = rows.build.where(lacking, 0.0, found.rows)
+    return Answer(silent, None if found.refused is None else found.refused & ~lacking)
 
 
 def add_range(rows: Rows, model: Any) -> Answer:
@@ -249,19 +248,17 @@ def _conformal(rows: Rows, model: ConformalRange) -> Answer:
     build, scorer, k = rows.build, add_source(rows, model.scorer), len(model.thresholds)
     p = build.cast(scorer.rows, DOUBLE)
     if model.score == "lac":
-        strange = build.op("Sub", build.constant(1.0, DOUBLE), p)
+        strange = 1.0 - p
     else:  # of equal probabilities the first is the likelier, here as in torch's stable sort
         count = build.constant([k], INT64)
         about = {"axis": 1, "largest": 1, "sorted": 1}
         ordered, order = build.ops("TopK", p, count, results=2, **about)
         sums = build.op("CumSum", ordered, build.constant(1, INT64))
         strange = build.op("ScatterElements", p, order, sums, axis=1)
-    allowed = build.op("LessOrEqual", strange, build.constant([model.thresholds], DOUBLE))
+    allowed = strange <= build.constant([model.thresholds], DOUBLE)
     best = build.op("ArgMax", scorer.rows, axis=1, keepdims=1)
-    is_best = build.op("Equal", best, build.constant([list(range(k))], INT64))
-    spoken = build.any(build.op("Greater", scorer.rows, build.constant(0.0)))
-    inside = build.op("Or", build.op("Or", allowed, is_best), build.op("Not", spoken))
-    return Answer(inside, scorer.refused)
+    is_best = build.equal(best, build.constant([list(range(k))], INT64))
+    return Answer(allowed | is_best | ~build.any(scorer.rows > 0.0), scorer.refused)
 
 
 def _onnx(rows: Rows, model: OnnxModel) -> Answer:
@@ -275,13 +272,13 @@ def _onnx(rows: Rows, model: OnnxModel) -> Answer:
     known = {tensor.name for tensor in graph.initializer}
     entry = next(value for value in graph.input if value.name not in known)
     seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
-    build.nodes.append(onnx.helper.make_node("Identity", [seen], [entry.name]))
+    build.nodes.append(onnx.helper.make_node("Identity", [seen.own], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
     output = model.output()
     if output.type == "tensor(int64)":
-        return _labels(build, prefix + output.name, model.classes or 0)
-    scores = build.cast(prefix + output.name, SINGLE)
+        return _labels(build, build.named(prefix + output.name, INT64), model.classes or 0)
+    scores = build.cast(build.named(prefix + output.name, SINGLE), SINGLE)
     return _prior(build, scores, soft=model.soft, gives=model.gives)
 
 
@@ -306,32 +303,27 @@ def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:
     return inner
 
 
-def _prior(build: Builder, scores: str, *, soft: bool, gives: str) -> Answer:
+def _prior(build: Builder, scores: Value, *, soft: bool, gives: str) -> Answer:
     """Scores (n, k) as float32 rows; what are no numbers, or no probabilities, is refused."""
     scores = build.cast(scores, SINGLE)
     top = build.op("ReduceMax", scores, axes=[1], keepdims=1)
-    endless = build.op("Not", build.finite(top))
-    broken = build.op("Or", build.any(build.op("IsNaN", scores)), endless)
+    broken = build.any(build.isnan(scores)) | ~build.finite(top)
     if not soft:
         best = build.op("ArgMax", scores, axis=1, keepdims=0)
         depth = build.op("Shape", scores, start=1, end=2)
         return Answer(build.op("OneHot", best, depth, build.constant([0.0, 1.0]), axis=1), broken)
     if gives == "logits":
         return Answer(build.op("Softmax", scores, axis=1), broken)
-    off = build.op("Abs", build.op("Sub", build.total(scores), build.constant(1.0)))
-    wrong = build.op("Greater", off, build.constant(1e-4))
-    negative = build.any(build.op("Less", scores, build.constant(0.0)))
-    return Answer(scores, build.either(broken, wrong, negative))
+    wrong = abs(build.total(scores) - 1.0) > 1e-4
+    return Answer(scores, broken | wrong | build.any(scores < 0.0))
 
 
-def _labels(build: Builder, labels: str, classes: int) -> Answer:
+def _labels(build: Builder, labels: Value, classes: int) -> Answer:
     """Labels 0 to classes - 1, of any shape with one number per row, as one-hot rows."""
     column = build.op("Reshape", labels, build.constant([-1, 1], INT64))
-    low = build.op("Less", column, build.constant(0, INT64))
-    high = build.op("GreaterOrEqual", column, build.constant(classes, INT64))
     places = build.constant([list(range(classes))], INT64)
-    rows = build.cast(build.op("Equal", column, places), SINGLE)
-    return Answer(rows, build.op("Or", low, high))
+    rows = build.cast(build.equal(column, places), SINGLE)
+    return Answer(rows, (column < 0) | (column >= classes))
 
 
 #: How each kind of model becomes nodes.
@@ -452,18 +444,14 @@ def give_unapplied(rows: Rows, models: Iterable[Any]) -> list[GraphOutput]:
         return []
     counts = _count(rows, models)
     if counts is None:
-        counts = rows.build.op("Mul", _holes(rows), rows.build.constant(0.0))
+        counts = _holes(rows) * 0.0
     return [GraphOutput("unapplied", rows.build.cast(counts, INT64), "INT64", (rows.width,))]
 
 
 def _count(rows: Rows, models: Iterable[Any]) -> Value | None:
     """For each missing value how many rules and formulas it leaves open, (n, d) float32."""
-    found = None
-    for model in models:
-        some = _count_source(rows, model)
-        if some is not None:
-            found = some if found is None else rows.build.op("Add", found, some)
-    return found
+    counts = [some for model in models if (some := _count_source(rows, model)) is not None]
+    return reduce(operator.add, counts) if counts else None
 
 
 def _count_source(rows: Rows, model: Any) -> Value | None:
@@ -479,14 +467,14 @@ def _count_source(rows: Rows, model: Any) -> Value | None:
     if not isinstance(table, Table):
         looks = np.zeros((1, rows.width))
         looks[0, list(list_columns(model, rows.width))] = 1.0
-        return build.op("Mul", _holes(rows), build.constant(looks))
+        return _holes(rows) * build.constant(looks)
     known = table_of(table)
     asks = np.zeros((len(known.rules), rows.width))
     for place, rule in enumerate(known.rules):
         asks[place, list(rule.spans)] = 1.0
     may_hit = hit_rules(build, rows.x, known, perhaps=True)  # not for sure, where it asks a hole
-    return build.op("Mul", build.op("MatMul", may_hit, build.constant(asks)), _holes(rows))
+    return build.op("MatMul", may_hit, build.constant(asks)) * _holes(rows)
 
 
 def _holes(rows: Rows) -> Value:
-    return rows.build.cast(rows.build.op("IsNaN", rows.x), SINGLE)
+    return rows.build.cast(rows.build.isnan(rows.x), SINGLE)

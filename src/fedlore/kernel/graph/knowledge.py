@@ -11,7 +11,7 @@ import numpy as np
 
 from ..knowledge import Known
 from ..sources import Soft
-from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Ops, Value
+from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Nodes, Ops, Value, own
 from .sources import (
     View,
     average_prediction,
@@ -38,6 +38,9 @@ class KnowledgeNodes(NamedTuple):
 
 def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
     """Knowledge about classes on the graph's rows."""
+    if not o.arithmetic:
+        found: KnowledgeNodes = own(compile_knowledge(Nodes(o), known))
+        return found
     view = see_rows(o, known)
     allowed = range_answer(view, known)
     prior = prior_answer(view, known, allowed)

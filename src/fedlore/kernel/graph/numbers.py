@@ -7,7 +7,8 @@ interval; intervals of one set may touch, which no answer depends on.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from ..expressions import Tree
 from ..knowledge import Known
 from ..sources import Limits, NamedNumber, Table
 from .knowledge import see_rows, squeeze
-from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
+from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Nodes, Ops, Value, own
 from .sources import View, answer_table, hit_rules, looked_at, refuse_rows
 
+_ROWWISE: dict[str, Any] = {"axes": [1], "keepdims": 1}
 Pairs = tuple[tuple[float, float], ...]  # closed intervals, in order, none touching another
 
 
@@ -50,21 +52,15 @@ def some_number(o: Ops, sets: SetNodes) -> Value:
 
 def holds(o: Ops, sets: SetNodes, value: Value) -> Value:
     """Which intervals hold a number, ends included, (n, s); none holds what is not there."""
-    there = o.op("Not", o.op("IsNaN", sets.lower))
-    begun = o.op("LessOrEqual", sets.lower, value)
-    open_ = o.op("LessOrEqual", value, sets.upper)
-    return o.op("And", there, o.op("And", begun, open_))
+    return ~o.isnan(sets.lower) & ((sets.lower <= value) & (value <= sets.upper))
 
 
 def drop_crossed(
     o: Ops, low: Value, high: Value, count: int = 1, *, none: Value | None = None
 ) -> SetNodes:
     """Ends with NaN in place of those that crossed, or where there was nothing."""
-    gone = o.op("Greater", low, high)
-    gone = gone if none is None else o.op("Or", gone, none)
-    nothing = o.constant(math.nan, DOUBLE)
-    ends = (o.op("Where", gone, nothing, end) for end in (low, high))
-    return SetNodes(next(ends), next(ends), None, count)
+    gone = low > high if none is None else (low > high) | none
+    return SetNodes(o.where(gone, math.nan, low), o.where(gone, math.nan, high), width=count)
 
 
 def meet(o: Ops, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
@@ -75,72 +71,63 @@ def meet(o: Ops, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
     def wide(one: Value, other: Value) -> tuple[Value, Value]:  # (n, s, 1) and (n, 1, t)
         return o.op("Unsqueeze", one, first), o.op("Unsqueeze", other, second)
 
-    low = o.op("Max", *wide(a.lower, b.lower))
-    high = o.op("Min", *wide(a.upper, b.upper))
-    none = o.op("Or", *(o.op("IsNaN", end) for end in wide(a.lower, b.lower)))
+    low, high = o.larger(*wide(a.lower, b.lower)), o.smaller(*wide(a.upper, b.upper))
+    none = o.either(*(o.isnan(end) for end in wide(a.lower, b.lower)))
     low, high, none = (o.op("Flatten", part, axis=1) for part in (low, high, none))
     found = drop_crossed(o, low, high, a.width * b.width, none=none)
-    if not strict:
-        return found._replace(refused=refused)
-    gone = o.op("And", some_number(o, a), o.op("Not", some_number(o, found)))
-    return found._replace(refused=o.either(refused, gone))
+    if strict:
+        refused = o.either(refused, some_number(o, a) & ~some_number(o, found))
+    return found._replace(refused=refused)
 
 
 def join(o: Ops, parts: list[SetNodes]) -> SetNodes:
     """All intervals in order, each cut off where those before it have reached."""
-    lower = o.op("Concat", *[part.lower for part in parts], axis=1)
-    upper = o.op("Concat", *[part.upper for part in parts], axis=1)
+    lower, upper = o.concat(*[p.lower for p in parts]), o.concat(*[p.upper for p in parts])
     count = sum(part.width for part in parts)
-    none, far = o.op("IsNaN", lower), o.constant(math.inf, DOUBLE)
-    key = o.op("Where", none, far, lower)
-    size = o.constant([count], INT64)
+    none = o.isnan(lower)
+    key, size = o.where(none, math.inf, lower), o.constant([count], INT64)
     low, order = o.ops("TopK", key, size, results=2, axis=1, largest=0, sorted=1)
-    closed = o.op("Where", none, o.constant(-math.inf, DOUBLE), upper)
-    high = o.op("GatherElements", closed, order, axis=1)
+    high = o.op("GatherElements", o.where(none, -math.inf, upper), order, axis=1)
     reach = o.fill(-math.inf, 1, DOUBLE)
-    nothing = o.constant(math.nan, DOUBLE)
     lows, highs = [], []
     for place in range(count):
         begin, end = (o.columns(part, [place]) for part in (low, high))
-        swallowed = o.op("LessOrEqual", end, reach)
-        lows.append(o.op("Where", swallowed, nothing, o.op("Max", begin, reach)))
-        highs.append(o.op("Where", swallowed, nothing, end))
-        reach = o.op("Max", reach, end)
+        swallowed = end <= reach
+        lows.append(o.where(swallowed, math.nan, o.larger(begin, reach)))
+        highs.append(o.where(swallowed, math.nan, end))
+        reach = o.larger(reach, end)
     refused = o.either(*[part.refused for part in parts])
-    ends = (o.op("Concat", *part, axis=1) for part in (lows, highs))
-    return SetNodes(next(ends), next(ends), refused, count)
+    return SetNodes(o.concat(*lows), o.concat(*highs), refused, count)
 
 
 def bound_set(
     o: Ops, sets: SetNodes, bounds: tuple[float, float], empty: str, lacking: Value | None
 ) -> SetNodes:
     """What of a set lies in the bounds; where nothing does the row is refused, or all allowed."""
-    low = o.op("Max", sets.lower, o.constant(bounds[0], DOUBLE))
-    high = o.op("Min", sets.upper, o.constant(bounds[1], DOUBLE))
-    found = drop_crossed(o, low, high, sets.width, none=o.op("IsNaN", sets.lower))
-    none = o.op("Not", some_number(o, found))
+    low, high = o.larger(sets.lower, bounds[0]), o.smaller(sets.upper, bounds[1])
+    found = drop_crossed(o, low, high, sets.width, none=o.isnan(sets.lower))
+    none = ~some_number(o, found)
     if empty == "error":
         return found._replace(refused=o.either(sets.refused, none))
-    nothing = o.constant(math.nan, DOUBLE)
+    ends = [found.lower, found.upper]
     if lacking is not None:  # nothing may be left
-        none = o.op("Or", none, lacking)
-        ends = (o.op("Where", lacking, nothing, end) for end in (found.lower, found.upper))
-        found = SetNodes(next(ends), next(ends), width=found.width)
-    first, last = (o.op("Where", none, o.constant(end, DOUBLE), nothing) for end in bounds)
-    lower = o.op("Concat", first, found.lower, axis=1)
-    upper = o.op("Concat", last, found.upper, axis=1)
+        none = none | lacking
+        ends = [o.where(lacking, math.nan, end) for end in ends]
+    nothing = o.constant(math.nan, DOUBLE)
+    lower, upper = (
+        o.concat(o.where(none, bound, nothing), end)
+        for bound, end in zip(bounds, ends, strict=True)
+    )
     return SetNodes(lower, upper, sets.refused, sets.width + 1)
 
 
 def narrowest(o: Ops, hits: Value, ends: Array) -> SetNodes:
     """One interval a rule: the highest lower end and the lowest upper one of those that hit."""
-    hit = o.op("Greater", hits, o.constant(0.0))
-    sides = []
-    for place, far, kind in ((0, -math.inf, "ReduceMax"), (1, math.inf, "ReduceMin")):
-        named = o.constant(ends[None, :, place], DOUBLE)
-        said = o.op("Where", hit, named, o.constant(far, DOUBLE))
-        sides.append(o.op(kind, said, axes=[1], keepdims=1))
-    return drop_crossed(o, sides[0], sides[1])
+    low, high = (
+        o.op(kind, o.where(hits > 0.0, o.constant(ends[None, :, at], DOUBLE), far), **_ROWWISE)
+        for at, far, kind in ((0, -math.inf, "ReduceMax"), (1, math.inf, "ReduceMin"))
+    )
+    return drop_crossed(o, low, high)
 
 
 def cut_line(outcomes: list[Pairs]) -> tuple[Array, Array]:
@@ -161,14 +148,11 @@ def pick_pieces(o: Ops, allowed: Value, pieces: Array) -> SetNodes:
     """The allowed pieces of the line; a point only where neither neighbour is allowed."""
     count = len(pieces)
     point = np.arange(count) % 2 == 1
-    left = np.zeros((count, count), bool)
-    left[np.arange(count - 1), np.arange(1, count)] = True  # column j has its neighbour j - 1
+    left = np.eye(count, k=1, dtype=bool)  # column j has its neighbour j - 1
     around = o.constant((left | left.T) & point[None], SINGLE)
-    covered = o.op("Greater", o.op("MatMul", o.cast(allowed, SINGLE), around), o.constant(0.0))
-    alone = o.op("And", allowed, o.op("Not", covered))
-    nothing = o.constant(math.nan, DOUBLE)
-    ends = (o.op("Where", alone, o.constant(pieces[None, :, i], DOUBLE), nothing) for i in (0, 1))
-    return SetNodes(next(ends), next(ends), width=count)
+    alone = allowed & ~(o.op("MatMul", o.cast(allowed, SINGLE), around) > 0.0)
+    low, high = (o.where(alone, o.constant(end[None], DOUBLE), math.nan) for end in pieces.T)
+    return SetNodes(low, high, width=count)
 
 
 class NumberNodes(NamedTuple):
@@ -182,12 +166,14 @@ class NumberNodes(NamedTuple):
 
 def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     """Knowledge about a number on the graph's rows."""
+    if not o.arithmetic:
+        found: NumberNodes = own(compile_number_knowledge(Nodes(o), known))
+        return found
     view = see_rows(o, known)
     sets, point = set_answer(view, known), point_answer(view, known)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     trust = None if known.row_trust is None else view.trust(known.row_trust, known.trust)
-    bounds = (known.number.lower, known.number.upper)
-    nodes = join_number(o, point, sets, bounds, known.conflict, unusable)
+    nodes = join_number(o, point, sets, known.number.bounds, known.conflict, unusable)
     return nodes._replace(trust=trust)
 
 
@@ -202,7 +188,7 @@ def set_answer(view: View, known: Known) -> SetNodes | None:
     else:
         found = meet_all(o, parts, strict=side.empty == "error")
     lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-    return bound_set(o, found, (known.number.lower, known.number.upper), side.empty, lacking)
+    return bound_set(o, found, known.number.bounds, side.empty, lacking)
 
 
 def point_answer(view: View, known: Known) -> Answer | None:
@@ -228,15 +214,11 @@ def join_number(
         return NumberNodes(None, sets, o.either(unusable, refused))
     refused = o.either(refused, point.refused)
     limits = sets or bound_rows(o, bounds)
-    inside = o.any(holds(o, limits, point.rows))
-    spoken = o.op("Not", o.op("IsNaN", point.rows))
-    outside = o.op("And", spoken, o.op("Not", inside))
+    outside = ~o.isnan(point.rows) & ~o.any(holds(o, limits, point.rows))
     if conflict == "error":
         return NumberNodes(point.rows, sets, o.either(unusable, refused, outside))
-    nothing = o.constant(math.nan, DOUBLE)
-    moved = nearest(o, limits, point.rows) if conflict == "project" else nothing
-    kept = o.op("Where", outside, moved, point.rows)
-    return NumberNodes(kept, sets, o.either(unusable, refused))
+    moved = nearest(o, limits, point.rows) if conflict == "project" else math.nan
+    return NumberNodes(o.where(outside, moved, point.rows), sets, o.either(unusable, refused))
 
 
 def bound_rows(o: Ops, bounds: tuple[float, float]) -> SetNodes:
@@ -248,24 +230,20 @@ def limit_set(view: View, lower: Tree | float | None, upper: Tree | float | None
     """Between two formulas or numbers; one that is absent or undefined does not limit."""
     o, ends = view.o, []
     for side, far in ((lower, -math.inf), (upper, math.inf)):
-        if not isinstance(side, tuple):
+        if isinstance(side, tuple):
+            value = o.cast(view.formulas.value(side), DOUBLE)
+            ends.append(o.where(o.isnan(value), far, value))
+        else:
             ends.append(o.fill(far if side is None else float(side), 1, DOUBLE))
-            continue
-        value = o.cast(view.formulas.value(side), DOUBLE)
-        ends.append(o.op("Where", o.op("IsNaN", value), o.constant(far, DOUBLE), value))
     low, high = ends
-    both = lower is not None and upper is not None
-    return SetNodes(low, high, o.op("Greater", low, high) if both else None)
+    return SetNodes(low, high, None if lower is None or upper is None else low > high)
 
 
 def band_set(o: Ops, point: Answer, below: float, above: float) -> SetNodes:
     """All numbers around a point; everything where it is silent."""
-    silent = o.op("IsNaN", point.rows)
-    ends = []
-    for kind, width, far in (("Sub", below, -math.inf), ("Add", above, math.inf)):
-        end = o.op(kind, point.rows, o.constant(width, DOUBLE))
-        ends.append(o.op("Where", silent, o.constant(far, DOUBLE), end))
-    return SetNodes(ends[0], ends[1], point.refused)
+    silent = o.isnan(point.rows)
+    low = o.where(silent, -math.inf, point.rows - float(below))
+    return SetNodes(low, o.where(silent, math.inf, point.rows + float(above)), point.refused)
 
 
 def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
@@ -278,11 +256,8 @@ def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
     joins = table.policy == "union"
     may_hit = hit_rules(o, view.x, table, perhaps=True) if joins and view.holes else hits
     count = o.op("MatMul", may_hit, o.constant(inside if joins else ~inside, SINGLE))
-    some = o.op("Greater", count, o.constant(0.0))  # (n, pieces)
-    if joins:
-        silent = o.op("Not", o.any(o.op("Greater", hits, o.constant(0.0))))
-        return pick_pieces(o, o.op("Or", some, silent), pieces)
-    return pick_pieces(o, o.op("Not", some), pieces)
+    some = count > 0.0  # (n, pieces)
+    return pick_pieces(o, some | ~o.any(hits > 0.0) if joins else ~some, pieces)
 
 
 def formula_point(view: View, source: NamedNumber) -> Answer:
@@ -300,9 +275,8 @@ def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
     over = Table(table.name, rules, table.policy, len(named))
     found = answer_table(o, view.x, over, view.holes)
     rows = o.cast(found.rows, DOUBLE)
-    some = o.op("Greater", o.total(rows), o.constant(0.0, DOUBLE))
     number = o.op("MatMul", rows, o.constant(np.array(named)[:, None], DOUBLE))
-    return Answer(o.op("Where", some, number, o.constant(math.nan, DOUBLE)), found.refused)
+    return Answer(o.where(o.total(rows) > 0.0, number, math.nan), found.refused)
 
 
 def first_point(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]) -> Answer:
@@ -310,18 +284,14 @@ def first_point(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]
     number, over = parts[0].rows, None
     for part, lacks in zip(parts[1:], lacking, strict=False):
         over = o.either(over, lacks)
-        silent = o.op("IsNaN", number)
-        silent = silent if over is None else o.op("And", silent, o.op("Not", over))
-        number = o.op("Where", silent, part.rows, number)
+        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
+        number = o.where(silent, part.rows, number)
     return Answer(number, o.either(*[part.refused for part in parts]))
 
 
 def meet_all(o: Ops, parts: Sequence[SetNodes], *, strict: bool) -> SetNodes:
     """What all sets hold; `strict` refuses a row in which nothing is left."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = meet(o, found, part, strict=strict)
-    return found
+    return reduce(partial(meet, o, strict=strict), parts)
 
 
 def number_outputs(
