@@ -8,7 +8,7 @@ from .expressions import Tree
 from .graph.evaluate import Numpy
 from .graph.formulas import Formulas
 from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_rows
-from .graph.numbers import compile_number_knowledge, point_answer, set_answer
+from .graph.numbers import compile_number_knowledge, point_answer, see_numbers, set_answer
 from .graph.ops import SINGLE
 from .knowledge import Known
 
@@ -70,7 +70,7 @@ def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
 def sets_of(known: Known, x: Array) -> Sets:
     """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
     with np.errstate(all="ignore"):
-        found = set_answer(see_rows(Numpy(x), known), known)
+        found = set_answer(see_numbers(Numpy(x), known), known)
     if found is None:
         ends = (np.full((len(x), 1), end) for end in (known.number.lower, known.number.upper))
         return Sets(next(ends), next(ends), _flags(None, len(x)))
@@ -80,7 +80,7 @@ def sets_of(known: Known, x: Array) -> Sets:
 def points_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
     with np.errstate(all="ignore"):
-        found = point_answer(see_rows(Numpy(x), known), known)
+        found = point_answer(see_numbers(Numpy(x), known), known)
     if found is None:
         return np.full(len(x), np.nan), _flags(None, len(x))
     return found.rows[:, 0], _flags(found.refused, len(x))

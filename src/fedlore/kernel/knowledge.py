@@ -28,20 +28,10 @@ from .expressions import Tree, columns_in, parse
 from .schema import Feature
 from .search import Scope
 from .sheets import Rules, Sheet, outcome_texts, parse_csv, read_rules
-from .sources import Graded, Limits, NamedNumber, Soft, Table, soften, split
+from .sources import Graded, Limits, NamedNumber, Side, Soft, Table, soften, split
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The sources of [predict] or [range] and how they are combined."""
-
-    sources: list[Any]
-    combine: str
-    empty: str = "error"
-    weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

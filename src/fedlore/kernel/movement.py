@@ -21,7 +21,7 @@ Array = Any  # of numpy
 _MOST = 200_000  # rows of a grid
 
 
-def looks(sources: list[Any], column: int) -> bool:
+def looks(sources: Sequence[Any], column: int) -> bool:
     """Whether any of some sources looks at a column."""
     trees = [columns_in(tree) for source in sources for tree in source.trees]
     return any(column in source.columns for source in sources) or any(column in t for t in trees)
@@ -87,7 +87,7 @@ def _has_holes(known: Known) -> bool:
 def _along(
     known: Known,
     shape: Direction,
-    sources: list[Any],
+    sources: Sequence[Any],
     ask: Callable[[Array], Array | None],
     keeps: Callable[[Array, Array], Array],
 ) -> Verdict:

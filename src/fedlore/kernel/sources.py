@@ -112,13 +112,17 @@ class Limits:
     columns: tuple[int, ...] = ()  # a formula has no thresholds
 
     @property
+    def k(self) -> int:
+        return len(self.edges) + 1
+
+    @property
     def trees(self) -> list[Tree]:
         return [tree for tree in (self.lower, self.upper) if tree is not None]
 
     def sure(self, boxes: Boxes) -> Array:
         """Classes that are allowed in every row of a box, (b, k)."""
         begin, end = self.outer(boxes)
-        grades = np.arange(len(self.edges) + 1)
+        grades = np.arange(self.k)
         first, last = grade(begin, self.edges)[:, None], grade(end, self.edges)[:, None]
         return (first <= grades) & (grades <= last)
 
@@ -157,14 +161,17 @@ class Graded:
         """The edges as values are held against them, (k - 1,)."""
         return np.array(self.written, np.float32)
 
+    @property
+    def k(self) -> int:
+        return len(self.written) + 1
+
     def may_say(self, boxes: Boxes) -> Array:
-        k = len(self.edges) + 1
         if self.spread is not None:
-            return np.ones((len(boxes.low), k), bool)
+            return np.ones((len(boxes.low), self.k), bool)
         least, most = boxes.bounds(self.tree)
         never = np.isnan(least)
         first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (least, most))
-        grades = np.arange(k)
+        grades = np.arange(self.k)
         return (first <= grades) & (grades <= last) & ~never[:, None]
 
     def speaks(self, boxes: Boxes) -> Array:
@@ -211,8 +218,8 @@ class Soft:
         return self.inner.trees
 
     @property
-    def edges(self) -> Array:
-        return self.inner.edges
+    def k(self) -> int:
+        return int(self.inner.k)
 
     def cuts(self, column: int) -> list[float]:
         found: list[float] = self.inner.cuts(column)
@@ -224,6 +231,32 @@ class Soft:
     def safe(self, boxes: Boxes) -> Array:
         """It refuses no row."""
         return np.ones(len(boxes.low), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The sources of [predict] or [range] and how they are combined."""
+
+    sources: Sequence[Any]
+    combine: str
+    empty: str = "error"
+    weights: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """An expert, if there is one, with the odds of ranges that hold in most cases only."""
+
+    expert: Any | None
+    soft: Sequence[Soft]
+
+
+@dataclass(frozen=True, eq=False)
+class Confused:
+    """An expert who is heard through his confusion, (k, k)."""
+
+    expert: Any
+    confusion: Array
 
 
 def soften(source: Any, confidences: Sequence[float]) -> Any:

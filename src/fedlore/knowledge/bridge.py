@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..kernel.expressions import Tree
-from ..kernel.knowledge import Known, Side
+from ..kernel.knowledge import Known
 from ..kernel.schema import Schema
-from ..kernel.sources import Graded, Limits
+from ..kernel.sources import Graded, Limits, Side
 from ..kernel.sources import Table as KernelTable
 from .formulas import Formula, FormulaRange, GradedFormula
 from .tables.table import Table

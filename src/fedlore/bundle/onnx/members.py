@@ -9,7 +9,7 @@ import torch
 
 from ...core.one_shot import OneShot
 from ...core.rng import stream
-from ...core.scaler import Inputs, Scaler
+from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
@@ -214,12 +214,13 @@ def _trees(build: Builder, x: Value, body: Trees, name: str) -> Value:
     return total * build.constant(scale, DOUBLE) + build.constant(base, DOUBLE)
 
 
-def encode_nodes(build: Builder, x: Value, inputs: Inputs | None) -> Value:
+def encode_nodes(build: Builder, scaler: Scaler | None) -> Value:
     """Rows as network and members take them, before any scaling, as `core.inputs` has it."""
-    if inputs is None:
+    x = build.cast(build.rows, SINGLE)
+    if scaler is None or scaler.inputs is None:
         return x
     parts = []
-    for column, one in enumerate(inputs.features):
+    for column, one in enumerate(scaler.inputs.features):
         value = build.columns(x, [column])  # (n, 1)
         hole = build.isnan(value)
         if one.missing and not math.isnan(one.fill):

@@ -11,7 +11,6 @@ from ...core.ordinal import reads_between
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.numbers import NumberNodes, SetNodes, nearest, number_outputs
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Node, Value
-from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
 from ...models.ensemble import NumberEnsemble, OneShotNumber
@@ -41,7 +40,7 @@ from .members import (
     unknown_member,
 )
 from .networks import network, shape_nodes
-from .sources import Rows, give_unapplied, number_nodes, trust_rows
+from .sources import Rows, give_unapplied, number_nodes, see_rows, trust_rows
 
 
 def regressor_to_onnx(
@@ -55,11 +54,7 @@ def regressor_to_onnx(
     values may be missing `unapplied` (n, d) int64, as for classes.
     """
     build, bins, about = Builder(), personal.bins, personal.knowledge
-    single = build.cast(build.rows, SINGLE)
-    holes = any(feature.may_miss or feature.other for feature in schema.features)
-    seen = hide_levels(build, single, schema.features)
-    rows = Rows(build, seen, 2, len(schema.features) if holes else 0)
-    unusable = refuse_rows(build, single, schema.features)
+    rows, unusable = see_rows(build, schema.features)
     known = number_nodes(rows, about, (bins.lower, bins.upper), unusable)
     cut = cut_nodes(build, known, bins)
     prior = None if known.point is None else own_bins(build, known, cut, about.spread)
@@ -69,8 +64,7 @@ def regressor_to_onnx(
     heard = between
     if not reads_between(personal.inner.model):
         heard = between._replace(prior=None if prior is None else build.cast(prior, SINGLE))
-    scaler = personal.inner.scaler
-    x = encode_nodes(build, single, None if scaler is None else scaler.inputs)
+    x = encode_nodes(build, personal.inner.scaler)
     logits = _logits(x, rows, personal, heard, known, cut)
     learned = softmax_nodes(build, logits, cut)
     trust = trust_rows(rows, about, personal.reliance)
@@ -124,7 +118,7 @@ def _logits(
     inputs = scale_nodes(build, inputs, inner.scaler, "scaler")
     if isinstance(inner.model, Lipschitz):
         spread = None if inner.scaler is None else inner.scaler.inputs
-        formulas = rows.view.formulas
+        formulas = rows.formulas
         inputs = shape_nodes(
             build, inputs, formulas, inner.model, heard, about.shapes, about.orders, spread
         )

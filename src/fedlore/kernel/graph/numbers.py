@@ -5,7 +5,7 @@ interval; intervals of one set may touch, which no answer depends on.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ import numpy as np
 
 from ..expressions import Tree
 from ..knowledge import Known
-from ..sources import Limits, NamedNumber, Table
+from ..sources import Limits, NamedNumber, Side, Table
 from .knowledge import see_rows, squeeze
 from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Nodes, Ops, Value, own
-from .sources import View, answer_table, hit_rules, looked_at, refuse_rows
+from .sources import View, answer_table, hit_rules, refuse_rows
 
 _ROWWISE: dict[str, Any] = {"axes": [1], "keepdims": 1}
 Pairs = tuple[tuple[float, float], ...]  # closed intervals, in order, none touching another
@@ -169,7 +169,7 @@ def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     if not o.arithmetic:
         found: NumberNodes = own(compile_number_knowledge(Nodes(o), known))
         return found
-    view = see_rows(o, known)
+    view = see_numbers(o, known)
     sets, point = set_answer(view, known), point_answer(view, known)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     trust = None if known.row_trust is None else view.trust(known.row_trust, known.trust)
@@ -177,27 +177,40 @@ def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     return nodes._replace(trust=trust)
 
 
-def set_answer(view: View, known: Known) -> SetNodes | None:
+class NumberView(View):
+    """Rows as knowledge about a number sees them; tables name pieces of the line."""
+
+    pieces: Array  # (p, 2)
+
+    def set(self, source: Any) -> SetNodes:
+        """The set of numbers that a source allows, or several together, before the bounds."""
+        return SETS[type(source)](self, source)
+
+    def point(self, source: Any) -> Answer:
+        """The number that a source names, or the first of several, (n, 1) double, else NaN."""
+        return POINTS[type(source)](self, source)
+
+
+def see_numbers(o: Ops, known: Known) -> NumberView:
+    """The graph's rows as knowledge about a number sees them."""
+    seen = see_rows(o, known)
+    view = NumberView(o, seen.x, holes=seen.holes)
+    view.pieces = known.number.pieces
+    return view
+
+
+def set_answer(view: NumberView, known: Known) -> SetNodes | None:
     """What the sources of the range allow together, within the bounds; None: there are none."""
-    o, side = view.o, known.range
+    side = known.range
     if not side.sources:
         return None
-    parts = [_set(view, known, source) for source in side.sources]
-    if side.combine == "any" and len(parts) > 1:
-        found = join(o, parts)
-    else:
-        found = meet_all(o, parts, strict=side.empty == "error")
-    lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-    return bound_set(o, found, known.number.bounds, side.empty, lacking)
+    lacking = None if side.empty == "error" else view.lacking(side.sources)
+    return bound_set(view.o, view.set(side), known.number.bounds, side.empty, lacking)
 
 
-def point_answer(view: View, known: Known) -> Answer | None:
+def point_answer(view: NumberView, known: Known) -> Answer | None:
     """The number that the experts name, before the range; None where there are none."""
-    sources = known.predict.sources
-    if not sources:
-        return None
-    parts = [_point(view, known, source) for source in sources]
-    return first_point(view.o, parts, [view.lacking(looked_at([source])) for source in sources])
+    return view.point(known.predict) if known.predict.sources else None
 
 
 def join_number(
@@ -279,21 +292,6 @@ def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
     return Answer(o.where(o.total(rows) > 0.0, number, math.nan), found.refused)
 
 
-def first_point(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]) -> Answer:
-    """The first expert who names a number; whoever lacks a value might have spoken."""
-    number, over = parts[0].rows, None
-    for part, lacks in zip(parts[1:], lacking, strict=False):
-        over = o.either(over, lacks)
-        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
-        number = o.where(silent, part.rows, number)
-    return Answer(number, o.either(*[part.refused for part in parts]))
-
-
-def meet_all(o: Ops, parts: Sequence[SetNodes], *, strict: bool) -> SetNodes:
-    """What all sets hold; `strict` refuses a row in which nothing is left."""
-    return reduce(partial(meet, o, strict=strict), parts)
-
-
 def number_outputs(
     o: Ops, sets: SetNodes, refused: Value, numbers: Sequence[Value]
 ) -> tuple[Value, Value, Value]:
@@ -311,18 +309,45 @@ def number_outputs(
     return squeeze(o, shown[0]), interval, squeeze(o, refused)
 
 
-def _set(view: View, known: Known, source: Table | Limits) -> SetNodes:
-    if isinstance(source, Limits):
-        return limit_set(view, source.lower, source.upper)
-    outcomes = [_pairs(known.number.pieces, sorted(rule.outcome)) for rule in source.rules]
-    return table_set(view, source, outcomes)
+def _table_set(view: NumberView, table: Table) -> SetNodes:
+    outcomes = [_pairs(view.pieces, sorted(rule.outcome)) for rule in table.rules]
+    return table_set(view, table, outcomes)
 
 
-def _point(view: View, known: Known, source: Table | NamedNumber) -> Answer:
-    if isinstance(source, NamedNumber):
-        return formula_point(view, source)
-    values = [float(known.number.pieces[min(rule.outcome), 0]) for rule in source.rules]
-    return table_point(view, source, values)
+def _side_set(view: NumberView, side: Side) -> SetNodes:
+    parts = [view.set(source) for source in side.sources]
+    if side.combine == "any" and len(parts) > 1:
+        return join(view.o, parts)
+    return reduce(partial(meet, view.o, strict=side.empty == "error"), parts)
+
+
+def _table_point(view: NumberView, table: Table) -> Answer:
+    values = [float(view.pieces[min(rule.outcome), 0]) for rule in table.rules]
+    return table_point(view, table, values)
+
+
+def _first_point(view: NumberView, side: Side) -> Answer:
+    """The first expert who names a number; whoever lacks a value might have spoken."""
+    o, parts = view.o, [view.point(source) for source in side.sources]
+    number, over = parts[0].rows, None
+    for part, source in zip(parts[1:], side.sources, strict=False):
+        over = o.either(over, view.lacking([source]))
+        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
+        number = o.where(silent, part.rows, number)
+    return Answer(number, o.either(*[part.refused for part in parts]))
+
+
+#: What each kind of source says of a number.
+SETS: dict[type, Callable[[NumberView, Any], SetNodes]] = {
+    Table: _table_set,
+    Limits: lambda view, source: limit_set(view, source.lower, source.upper),
+    Side: _side_set,
+}
+POINTS: dict[type, Callable[[NumberView, Any], Answer]] = {
+    Table: _table_point,
+    NamedNumber: lambda view, source: formula_point(view, source),
+    Side: _first_point,
+}
 
 
 def _pairs(pieces: Array, places: Sequence[int]) -> Pairs:

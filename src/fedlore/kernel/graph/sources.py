@@ -6,9 +6,10 @@ their odds inside the range.
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..cells import before
 from ..expressions import columns_in
 from ..knowledge import RowTrust
 from ..schema import Feature
-from ..sources import Graded, Limits, Soft, Table
+from ..sources import Confused, Graded, Limits, Side, Soft, Table, Weighed
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
 
@@ -192,56 +193,71 @@ def _log_odds(
 
 
 class View:
-    """Rows x, float32 (n, d), as knowledge sees them; with `holes` some values may be missing."""
+    """Rows x, float32 (n, d), as knowledge sees them; with `holes` some values may be missing.
+
+    Soft sources speak inside of `allowed`, (n, k) bool, which the sources `around` them say.
+    """
+
+    allowed: Value | None = None
+    around: Sequence[Any] = ()
 
     def __init__(self, o: Ops, x: Value, *, holes: bool) -> None:
         self.o, self.x, self.holes = o, x, holes
         self.formulas = Formulas(o, x)
 
-    def lacking(self, columns: Sequence[int]) -> Value | None:
-        """Rows in which one of these columns is missing, (n, 1); None where none can be."""
+    def within(self, allowed: Value | None, around: Sequence[Any]) -> Self:
+        """The same rows, of which a range is known."""
+        view = copy(self)
+        view.allowed, view.around = allowed, around
+        return view
+
+    def looks(self, sources: Sequence[Any]) -> Sequence[int]:
+        """The columns that some sources look at; soft ones at those of the range too."""
+        soft = any(isinstance(source, Soft) for source in sources)
+        return looked_at([*sources, *self.around] if soft else sources)
+
+    def lacking(self, sources: Sequence[Any]) -> Value | None:
+        """Rows in which a value is missing that some sources look at, (n, 1); None: never."""
+        return self.missing(self.looks(sources))
+
+    def missing(self, columns: Sequence[int]) -> Value | None:
+        """Rows in which one of some columns is missing, (n, 1); None where none can be."""
         if not self.holes or not columns:
             return None
         return self.o.any(self.o.isnan(self.o.columns(self.x, list(columns))))
 
-    def answer(self, source: Table | Limits | Graded) -> Answer:
-        """What a source says that always holds."""
-        if isinstance(source, Table):
-            return answer_table(self.o, self.x, source, self.holes)
-        if isinstance(source, Graded):
-            return answer_graded(self.formulas, source)
-        open_ended = source.crossed == "error" or len(source.trees) < 2
-        lacking = None if open_ended else self.lacking(looked_at([source]))
-        return answer_limits(self.formulas, source, lacking)
+    def answer(self, source: Any) -> Answer:
+        """What a source says of classes, or several together."""
+        return ANSWERS[type(source)](self, source)
 
     def odds(self, source: Soft, allowed: Value) -> Odds:
         """What a source that holds in most cases adds to the weights inside a range."""
         if isinstance(source.inner, Table):
-            return table_odds(self.o, source, self._hits(source.inner), allowed)
-        named = self.answer(source.inner).rows
-        if isinstance(source.inner, Graded):
-            named = named > 0.0
+            return table_odds(self.o, source, self.hits(source.inner), allowed)
+        named = ANSWERS[type(source.inner)](self, source.inner).rows
+        named = named > 0.0 if isinstance(source.inner, Graded) else named
         return set_odds(self.o, named, float(source.shares[0]), allowed)
 
     def undecided(self, source: Soft) -> Value | None:
         """Rows in which a missing value leaves open what a soft source says; None: never."""
         if not isinstance(source.inner, Table):
-            return self.lacking(looked_at([source]))
-        hits = self._hits(source.inner)
+            return self.missing(looked_at([source]))
+        hits = self.hits(source.inner)
         if hits.perhaps is None or source.inner.policy != "intersect":
             return None
         return self.o.any(hits.perhaps > hits.sure)
 
-    def predict_soft(self, source: Soft, allowed: Value, lacking: Value | None) -> Answer:
-        """A soft source as a prediction inside a range; `lacking`: what that lacks."""
-        unsure = self.o.either(self.undecided(source), lacking)
-        if isinstance(source.inner, Table):
-            hits = self._hits(source.inner)
-            return Answer(table_rows(self.o, source, hits, allowed, unsure))
-        rows = odds_rows(self.o, self.odds(source, allowed), allowed, unsure)
-        return Answer(self.o.cast(rows, SINGLE))
+    def inside(self, source: Soft) -> Value:
+        """The range in which a soft source speaks, (n, k) bool."""
+        if self.allowed is not None:
+            return self.allowed
+        return self.o.fill(True, source.k, BOOL, like=self.x)
 
-    def _hits(self, table: Table) -> Hits:
+    def unsure(self, sources: Sequence[Soft]) -> Value | None:
+        """Rows in which a missing value leaves open what soft sources say, or their range."""
+        return self.o.either(*map(self.undecided, sources), self.lacking(self.around))
+
+    def hits(self, table: Table) -> Hits:
         perhaps = hit_rules(self.o, self.x, table, perhaps=True) if self.holes else None
         return Hits(hit_rules(self.o, self.x, table), perhaps)
 
@@ -259,6 +275,62 @@ class View:
             found = o.where(here > 0.0, o.constant([[trust]]), found)
         number = o.where(o.isnan(found), 0.0, found)
         return o.op("Clip", number, o.constant(0.0), o.constant(1.0))
+
+
+def _limits(view: View, source: Limits) -> Answer:
+    open_ended = source.crossed == "error" or len(source.trees) < 2
+    lacking = None if open_ended else view.missing(looked_at([source]))
+    return answer_limits(view.formulas, source, lacking)
+
+
+def _soft(view: View, source: Soft) -> Answer:
+    """A soft source as a prediction inside the range."""
+    o, allowed, unsure = view.o, view.inside(source), view.unsure([source])
+    if isinstance(source.inner, Table):
+        return Answer(table_rows(o, source, view.hits(source.inner), allowed, unsure))
+    return Answer(o.cast(odds_rows(o, view.odds(source, allowed), allowed, unsure), SINGLE))
+
+
+def _weighed(view: View, source: Weighed) -> Answer:
+    found = None if source.expert is None else view.answer(source.expert)
+    allowed = view.inside(source.soft[0])
+    odds = [view.odds(one, allowed) for one in source.soft]
+    said = None if found is None else found.rows
+    rows = weigh_odds(view.o, said, odds, allowed, view.unsure(source.soft))
+    return Answer(rows, None if found is None else found.refused)
+
+
+def _confused(view: View, source: Confused) -> Answer:
+    o, expert = view.o, view.answer(source.expert)
+    soft = o.op("MatMul", o.cast(expert.rows, DOUBLE), o.constant(source.confusion, DOUBLE))
+    return Answer(o.cast(o.normalise(soft, DOUBLE), SINGLE), expert.refused)
+
+
+def _side(view: View, side: Side) -> Answer:
+    o, parts = view.o, [view.answer(source) for source in side.sources]
+    if len(parts) == 1:
+        return parts[0]
+    if side.combine == "any":
+        return join_ranges(o, parts)
+    if side.combine == "all":
+        lacking = None if side.empty == "error" else view.lacking(side.sources)
+        return meet_ranges(o, parts, side.empty, lacking)
+    each = [view.lacking([source]) for source in side.sources]
+    if side.combine == "average":
+        return average_prediction(o, parts, side.weights, each)
+    return first_prediction(o, parts, each)
+
+
+#: What each kind of source says of classes.
+ANSWERS: dict[type, Callable[[View, Any], Answer]] = {
+    Table: lambda view, source: answer_table(view.o, view.x, source, view.holes),
+    Graded: lambda view, source: answer_graded(view.formulas, source),
+    Limits: _limits,
+    Soft: _soft,
+    Weighed: _weighed,
+    Confused: _confused,
+    Side: _side,
+}
 
 
 def looked_at(sources: Sequence[Any]) -> list[int]:
@@ -304,12 +376,6 @@ def average_prediction(
         if lacks is not None:
             rows = o.where(lacks & o.equal(o.total(part.rows), 0.0), 0.0, rows)
     return Answer(rows, o.either(*[part.refused for part in parts]))
-
-
-def confuse(o: Ops, expert: Answer, confusion: Array) -> Answer:
-    """An expert heard through his confusion, (k, k)."""
-    soft = o.op("MatMul", o.cast(expert.rows, DOUBLE), o.constant(confusion, DOUBLE))
-    return Answer(o.cast(o.normalise(soft, DOUBLE), SINGLE), expert.refused)
 
 
 def keep_inside(o: Ops, prior: Value, allowed: Value, policy: str) -> Answer:
