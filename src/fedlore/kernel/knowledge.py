@@ -28,7 +28,7 @@ from .expressions import Tree, columns_in, parse
 from .schema import Feature
 from .search import Scope
 from .sheets import Rules, Sheet, outcome_texts, parse_csv, read_rules
-from .sources import Graded, Limits, NamedNumber, Side, Soft, Table, soften, split
+from .sources import Grades, Limits, Predicted, Side, Soft, Table, soften, split
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
@@ -42,6 +42,11 @@ class Line:
     upper: float
     name: str
     pieces: Array  # (p, 2), the ends of each
+    edges = None  # it is not cut into classes
+
+    @property
+    def k(self) -> int:
+        return len(self.pieces)
 
     @property
     def bounds(self) -> Pair:
@@ -59,6 +64,18 @@ class Line:
         for low, high in pairs:
             within |= (self.pieces[:, 0] >= low) & (self.pieces[:, 1] <= high)
         return tuple(np.flatnonzero(within).tolist())
+
+    def touched(self, low: Array, high: Array) -> Array:
+        """The pieces in which numbers between two ends may lie, (b, p)."""
+        (first, last), (low, high) = self.pieces.T, (low[:, None], high[:, None])
+        point = first == last
+        return ((last > low) & (first < high)) | (point & (last >= low) & (first <= high))
+
+    def within(self, low: Array, high: Array) -> Array:
+        """The pieces that lie between two ends, (b, p)."""
+        first, last = self.pieces.T
+        found: Array = (low[:, None] <= first) & (last <= high[:, None])
+        return found
 
 
 class Direction(NamedTuple):
@@ -101,7 +118,7 @@ class Known:
 
     @property
     def k(self) -> int:
-        return len(self.classes)
+        return len(self.classes) if self.line is None else self.line.k
 
     @property
     def number(self) -> Line:
@@ -206,18 +223,16 @@ def _table(entry: TableEntry, around: Around) -> Any:
 
 def _formula(entry: FormulaEntry, around: Around) -> Any:
     tree = parse(entry.formula, around.said.features)
-    if around.line is not None:
-        return NamedNumber(tree)
-    source = Graded(tree, entry.edges or around.said.edges, entry.spread)
-    return soften(source, [entry.confidence or 1.0])
+    cells = around.line or Grades(entry.edges or around.said.edges)
+    spread = entry.spread if around.line is None else None
+    return soften(Predicted(tree, cells, spread), [entry.confidence or 1.0])
 
 
 def _limits(entry: LimitsEntry, around: Around) -> Any:
+    cells = around.line or Grades(entry.edges or around.said.edges)
+    crossed = entry.crossed if around.line is None else "error"
     lower, upper = around.tree(entry.lower), around.tree(entry.upper)
-    if around.line is not None:
-        return Limits(lower, upper, np.zeros(0), "error")
-    edges = np.array(entry.edges or around.said.edges, np.float32)
-    return soften(Limits(lower, upper, edges, entry.crossed), [entry.confidence or 1.0])
+    return soften(Limits(lower, upper, cells, crossed), [entry.confidence or 1.0])
 
 
 READERS: dict[type, Callable[[Any, Around], Any]] = {

@@ -15,7 +15,7 @@ from .prove import stays_inside
 from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
-from .sources import Graded, Limits, NamedNumber, Table
+from .sources import Limits, Predicted, Table
 
 Array = Any  # of numpy
 _MOST = 200_000  # rows of a grid
@@ -67,7 +67,7 @@ def prediction_moves(known: Known, shape: Direction) -> Verdict:
         return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
     # who always has a value is never passed over: behind the first nobody is asked
     heard = sources if known.predict.combine == "average" else sources[:1]
-    formulas = heard and all(isinstance(source, Graded | NamedNumber) for source in heard)
+    formulas = heard and all(isinstance(source, Predicted) for source in heard)
     if soft or not formulas or _has_holes(known) or known.confusion is not None:
         return Verdict("unknown")
     if known.line is not None:

@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...core.lipschitz import Lipschitz
 from ...core.one_shot import OneShot
 from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...knowledge.models import Knowledge
+from ...models.classifier import Personal
 from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, ClassMember, OrderMember
 from ...models.own.trees import Trees
 from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
+from .networks import network, shape_nodes
+from .sources import Rows
 
 
 def mixed_parts(
@@ -58,6 +63,20 @@ def scale_nodes(build: Builder, x: Value, scaler: Scaler | None, name: str) -> V
     shift = build.weight(f"{name}.shift", scaler.shift.cpu().numpy().astype(DOUBLE))
     spread = build.weight(f"{name}.spread", scaler.spread.cpu().numpy().astype(DOUBLE))
     return build.cast((build.cast(x, DOUBLE) - shift) / spread, SINGLE)
+
+
+def logits_nodes(
+    rows: Rows, inputs: Value, inner: Personal, about: Knowledge, heard: KnowledgeNodes
+) -> Value:
+    """What the network says, finite whatever its weights are, (n, k)."""
+    build, x = rows.build, scale_nodes(rows.build, inputs, inner.scaler, "scaler")
+    if isinstance(inner.model, Lipschitz):
+        spread = None if inner.scaler is None else inner.scaler.inputs
+        shapes = about.shapes, about.orders, spread
+        x = shape_nodes(build, x, rows.formulas, inner.model, heard, *shapes)
+    said = {"prior": heard.prior, "allowed": heard.allowed}
+    logits = network(build, inner.model, x, name="model", rank=rows.rank, **said)
+    return build.guard(logits, SINGLE)
 
 
 def _order(

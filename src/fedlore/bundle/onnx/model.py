@@ -11,7 +11,6 @@ from torch import nn
 from ...core.lipschitz import Lipschitz
 from ...errors import FedloreError, KnowledgeError
 from ...kernel.graph.knowledge import (
-    KnowledgeNodes,
     Part,
     add_expert,
     choose_class,
@@ -21,17 +20,16 @@ from ...kernel.graph.knowledge import (
     mix_parts,
     squeeze,
 )
-from ...kernel.graph.ops import DOUBLE, SINGLE, Value
+from ...kernel.graph.ops import DOUBLE, SINGLE
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...models.classifier import Personal
 from ...models.regressor import PersonalRegressor
 from .. import Bundle
 from .builder import Builder, GraphOutput, describe_graph, finish_graph, save_graph
-from .members import encode_nodes, mixed_parts, scale_nodes
-from .networks import network, shape_nodes
+from .members import encode_nodes, logits_nodes, mixed_parts
 from .regressor import regressor_to_onnx
-from .sources import Rows, class_nodes, give_unapplied, see_rows, trust_rows
+from .sources import class_nodes, give_unapplied, see_rows, trust_rows
 
 
 def to_onnx(
@@ -63,7 +61,7 @@ def to_onnx(
     rows, unusable = see_rows(build, features, len(row) + 1)
     known = class_nodes(rows, personal.knowledge, unusable)
     inputs = encode_nodes(build, personal.scaler)
-    logits = _logits(inputs, rows, personal, known)
+    logits = logits_nodes(rows, inputs, personal, personal.knowledge, known)
     k = _classes(personal, schema)
     trust = trust_rows(rows, personal.knowledge, personal.reliance)
     dtype: Any = SINGLE
@@ -105,21 +103,6 @@ def write_onnx(
 ) -> None:
     """Write the model of `to_onnx` to a file, whole or not at all."""
     save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
-
-
-def _logits(inputs: Value, rows: Rows, personal: Personal, known: KnowledgeNodes) -> Value:
-    """What the network says, finite whatever its weights are, (n, k)."""
-    build, about = rows.build, personal.knowledge
-    x = scale_nodes(build, inputs, personal.scaler, "scaler")
-    if isinstance(personal.model, Lipschitz):
-        spread = None if personal.scaler is None else personal.scaler.inputs
-        formulas = rows.formulas
-        x = shape_nodes(
-            build, x, formulas, personal.model, known, about.shapes, about.orders, spread
-        )
-    heard = {"prior": known.prior, "allowed": known.allowed}
-    logits = network(build, personal.model, x, name="model", rank=rows.rank, **heard)
-    return build.guard(logits, SINGLE)
 
 
 def _classes(personal: Personal, schema: Schema | None) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ...answers import Bins
-from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.numbers import NumberNodes, SetNodes, nearest, number_outputs
@@ -34,13 +33,12 @@ from .builder import Builder, GraphOutput, describe_graph, finish_graph
 from .members import (
     body_nodes,
     encode_nodes,
+    logits_nodes,
     one_shot_nodes,
-    scale_nodes,
     shares_of,
     unknown_member,
 )
-from .networks import network, shape_nodes
-from .sources import Rows, give_unapplied, number_nodes, see_rows, trust_rows
+from .sources import give_unapplied, number_nodes, see_rows, trust_rows
 
 
 def regressor_to_onnx(
@@ -65,7 +63,10 @@ def regressor_to_onnx(
     if not reads_between(personal.inner.model):
         heard = between._replace(prior=None if prior is None else build.cast(prior, SINGLE))
     x = encode_nodes(build, personal.inner.scaler)
-    logits = _logits(x, rows, personal, heard, known, cut)
+    inputs = x
+    if personal.hears:
+        inputs = build.concat(x, build.cast(_heard(build, known, cut), SINGLE))
+    logits = logits_nodes(rows, inputs, personal.inner, about, heard)
     learned = softmax_nodes(build, logits, cut)
     trust = trust_rows(rows, about, personal.reliance)
     reliance = about.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
@@ -101,29 +102,6 @@ def _middle(build: Builder, found: SpreadNodes, known: Knowledge) -> Value:
     if known.shapes is None:
         return mean_nodes(build, found)
     return quantile_nodes(build, found, 0.5)
-
-
-def _logits(
-    x: Value,
-    rows: Rows,
-    personal: PersonalRegressor,
-    heard: KnowledgeNodes,
-    known: NumberNodes,
-    cut: BinNodes,
-) -> Value:
-    build, inputs = rows.build, x
-    if personal.hears:
-        inputs = build.concat(x, build.cast(_heard(build, known, cut), SINGLE))
-    inner, about = personal.inner, personal.knowledge
-    inputs = scale_nodes(build, inputs, inner.scaler, "scaler")
-    if isinstance(inner.model, Lipschitz):
-        spread = None if inner.scaler is None else inner.scaler.inputs
-        formulas = rows.formulas
-        inputs = shape_nodes(
-            build, inputs, formulas, inner.model, heard, about.shapes, about.orders, spread
-        )
-    said = {"prior": heard.prior, "allowed": heard.allowed}
-    return build.guard(network(build, inner.model, inputs, name="model", rank=2, **said), SINGLE)
 
 
 def _heard(build: Builder, known: NumberNodes, cut: BinNodes) -> Value:

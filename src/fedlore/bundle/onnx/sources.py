@@ -30,7 +30,7 @@ from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Answer, Value
 from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
 from ...kernel.schema import Feature
-from ...kernel.sources import Confused, Graded, Limits, NamedNumber, Side, Soft, Weighed
+from ...kernel.sources import Confused, Grades, Limits, Predicted, Side, Soft, Weighed
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
@@ -163,13 +163,14 @@ def tree_of(formula: Any) -> Tree:
     return formula.tree
 
 
-def _graded(model: GradedFormula | SoftFormula) -> Graded:
-    return Graded(tree_of(model.formula), model.edges, getattr(model, "spread", None))
+def _graded(model: GradedFormula | SoftFormula) -> Predicted:
+    spread = getattr(model, "spread", None)
+    return Predicted(tree_of(model.formula), Grades(model.edges), spread)
 
 
 def _limits(model: FormulaRange) -> Limits:
     low, high = (None if side is None else tree_of(side) for side in (model.lower, model.upper))
-    return Limits(low, high, np.array(model.edges, SINGLE), model.crossed)
+    return Limits(low, high, Grades(model.edges), model.crossed)
 
 
 def _soft(model: SoftRange) -> Soft:
@@ -367,7 +368,7 @@ def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
 
 _POINTS: dict[type, Callable[[Rows, Any], Answer]] = {
     FirstOf: lambda rows, model: NumberView.point(rows, FORMS[FirstOf](model)),
-    Formula: lambda rows, model: formula_point(rows, NamedNumber(model.tree)),
+    Formula: lambda rows, model: formula_point(rows, model.tree),
     NumberTable: _number_table,
     Mask: lambda rows, model: rows.of_columns(model.columns).point(model.model),
 }

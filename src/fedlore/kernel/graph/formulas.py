@@ -5,7 +5,6 @@ through double precision and are rounded once.
 """
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from ...errors import KnowledgeError
 from ..expressions import Tree
-from ..sources import Graded, Limits
+from ..sources import Grades, Limits, Predicted
 from .ops import DOUBLE, INT64, SINGLE, Answer, Ops, Value
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
@@ -135,13 +134,13 @@ class Formulas:
         return result
 
 
-def answer_graded(formulas: Formulas, source: Graded) -> Answer:
+def answer_graded(formulas: Formulas, source: Predicted) -> Answer:
     """The class of a formula's value, or with a spread the classes of a normal around it."""
     o, value = formulas.o, formulas.value(source.tree)
     if source.spread is None:
-        here = o.equal(_grade(o, value, source.edges), _grades(o, source.edges))
+        here = o.equal(_grade(o, value, source.cells), _grades(o, source.cells))
         return Answer(o.cast(here & o.finite(value), SINGLE))
-    away = o.constant([list(source.written)], DOUBLE) - o.cast(value, DOUBLE)
+    away = o.constant([list(source.cells.written)], DOUBLE) - o.cast(value, DOUBLE)
     below = normal_below(o, away / (source.spread * math.sqrt(2.0)))  # (n, k - 1)
     shape = o.op("Shape", value)
     none, whole = (o.op("Expand", o.constant([[v]], DOUBLE), shape) for v in (0.0, 1.0))
@@ -160,11 +159,11 @@ def answer_limits(formulas: Formulas, source: Limits, lacking: Value | None) -> 
             value = formulas.value(tree)
             known = o.finite(value) if lacking is None else o.finite(value) & ~lacking
             ends.append(o.where(known, value, far))
-    refused, grades = None, _grades(o, source.edges)
+    refused, grades = None, _grades(o, source.cells)
     if len(ends) == 2:
         low, high, crossed = _uncross(o, *ends)
         ends, refused = [low, high], crossed if source.crossed == "error" else None
-    first, last = (_grade(o, ends[at], source.edges) for at in (0, -1))
+    first, last = (_grade(o, ends[at], source.cells) for at in (0, -1))
     if source.upper is None:
         return Answer(first <= grades)
     rows = last >= grades
@@ -179,13 +178,13 @@ def _uncross(o: Ops, low: Value, high: Value) -> tuple[Value, Value, Value]:
     return least, o.where(far, math.inf, o.larger(low, high)), far
 
 
-def _grade(o: Ops, value: Value, edges: Sequence[float]) -> Value:
+def _grade(o: Ops, value: Value, cells: Grades) -> Value:
     """The class of each number, (n, 1): one on an edge belongs to the class above."""
-    return o.total(o.cast(value >= o.constant([list(edges)]), INT64))
+    return o.total(o.cast(value >= o.constant(cells.edges[None]), INT64))
 
 
-def _grades(o: Ops, edges: Sequence[float]) -> Value:
-    return o.constant([list(range(len(edges) + 1))], INT64)
+def _grades(o: Ops, cells: Grades) -> Value:
+    return o.constant([list(range(cells.k))], INT64)
 
 
 @cache

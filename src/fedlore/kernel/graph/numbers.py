@@ -14,7 +14,7 @@ import numpy as np
 
 from ..expressions import Tree
 from ..knowledge import Known
-from ..sources import Limits, NamedNumber, Side, Table
+from ..sources import Limits, Predicted, Side, Table
 from .knowledge import see_rows, squeeze
 from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Nodes, Ops, Value, own
 from .sources import View, answer_table, hit_rules, refuse_rows
@@ -273,9 +273,9 @@ def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
     return pick_pieces(o, some | ~o.any(hits > 0.0) if joins else ~some, pieces)
 
 
-def formula_point(view: View, source: NamedNumber) -> Answer:
+def formula_point(view: View, tree: Tree) -> Answer:
     """The number that a formula names, (n, 1) double, NaN where it is undefined."""
-    return Answer(view.o.cast(view.formulas.value(source.tree), DOUBLE))
+    return Answer(view.o.cast(view.formulas.value(tree), DOUBLE))
 
 
 def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
@@ -345,7 +345,7 @@ SETS: dict[type, Callable[[NumberView, Any], SetNodes]] = {
 }
 POINTS: dict[type, Callable[[NumberView, Any], Answer]] = {
     Table: _table_point,
-    NamedNumber: lambda view, source: formula_point(view, source),
+    Predicted: lambda view, source: formula_point(view, source.tree),
     Side: _first_point,
 }
 

@@ -17,7 +17,7 @@ from ..cells import before
 from ..expressions import columns_in
 from ..knowledge import RowTrust
 from ..schema import Feature
-from ..sources import Confused, Graded, Limits, Side, Soft, Table, Weighed
+from ..sources import Confused, Limits, Predicted, Side, Soft, Table, Weighed
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
 
@@ -235,7 +235,7 @@ class View:
         if isinstance(source.inner, Table):
             return table_odds(self.o, source, self.hits(source.inner), allowed)
         named = ANSWERS[type(source.inner)](self, source.inner).rows
-        named = named > 0.0 if isinstance(source.inner, Graded) else named
+        named = named > 0.0 if isinstance(source.inner, Predicted) else named
         return set_odds(self.o, named, float(source.shares[0]), allowed)
 
     def undecided(self, source: Soft) -> Value | None:
@@ -324,7 +324,7 @@ def _side(view: View, side: Side) -> Answer:
 #: What each kind of source says of classes.
 ANSWERS: dict[type, Callable[[View, Any], Answer]] = {
     Table: lambda view, source: answer_table(view.o, view.x, source, view.holes),
-    Graded: lambda view, source: answer_graded(view.formulas, source),
+    Predicted: lambda view, source: answer_graded(view.formulas, source),
     Limits: _limits,
     Soft: _soft,
     Weighed: _weighed,
