@@ -4,7 +4,6 @@ Of a number the line is cut at every end that a table names and at the bounds, i
 lies between them: to a table these pieces are its classes.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import parse_set
+from .cells import cut_line, parse_set
 from .document import (
     FILE,
     Document,
@@ -27,7 +26,7 @@ from .document import (
 from .expressions import Tree, columns_in, parse
 from .schema import Feature
 from .search import Scope
-from .sheets import Rules, Sheet, outcome_texts, parse_csv, read_rules
+from .sheets import Rules, Sheet, examine_rules, outcome_texts, parse_csv, refusal
 from .sources import Grades, Limits, Predicted, Side, Soft, Table, soften, split
 
 Array = Any  # of numpy
@@ -176,7 +175,7 @@ class Around:
 
     def rules(self, entry: TableEntry, page: Sheet, classes: Sequence[str]) -> Rules:
         """The rules of a sheet, of which the entry says how they are read."""
-        return read_rules(
+        rules, findings = examine_rules(
             page,
             self.said.features,
             classes,
@@ -185,6 +184,9 @@ class Around:
             outcome=entry.outcome,
             confidence=entry.confidence,
         )
+        if rules is None:
+            raise refusal(findings)
+        return rules
 
 
 def _read_line(target: Target, around: Around) -> Line:
@@ -196,12 +198,7 @@ def _read_line(target: Target, around: Around) -> Line:
             assert isinstance(one, TableEntry)
             for text in outcome_texts(around.page(one), one.outcome):
                 ends |= {end for pair in parse_set(text) for end in pair}
-    pieces: list[Pair] = []
-    before = -math.inf
-    for end in sorted(end for end in ends if math.isfinite(end)):
-        pieces += [(before, end), (end, end)]
-        before = end
-    return Line(*target.bounds, target.name, np.array([*pieces, (before, math.inf)]))
+    return Line(*target.bounds, target.name, cut_line(ends))
 
 
 def _table(entry: TableEntry, around: Around) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .answers import numbers_of, said_of, sets_of, value
+from .cells import after, single
 from .expressions import Tree, columns_in, numbers_in
 from .knowledge import Direction, Known, scope_of
 from .prove import stays_inside
@@ -122,9 +123,8 @@ def lay_grid(
     for place, feature in enumerate(features):
         cuts = {cut for table in tables if place in table.columns for cut in table.cuts(place)}
         if region is not None and place in columns_in(region):
-            for number in numbers_in(region):
-                near = np.float32(number)
-                cuts |= {float(near), float(np.nextafter(near, np.float32(np.inf)))}
+            near = {single(number) for number in numbers_in(region)}
+            cuts |= near | {after(number) for number in near}
         inner = sorted(cut for cut in cuts if scope.low[place] < cut <= scope.high[place])
         if feature.levels:
             inner = [float(level) for level in range(1, len(feature.levels))] if cuts else []

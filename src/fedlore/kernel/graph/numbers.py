@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cells import cut_line
 from ..expressions import Tree
 from ..knowledge import Known
 from ..sources import Limits, Predicted, Side, Table
@@ -130,18 +131,12 @@ def narrowest(o: Ops, hits: Value, ends: Array) -> SetNodes:
     return drop_crossed(o, low, high)
 
 
-def cut_line(outcomes: list[Pairs]) -> tuple[Array, Array]:
+def cut_outcomes(outcomes: list[Pairs]) -> tuple[Array, Array]:
     """The line cut at all ends: pieces (p, 2), points and what lies between, in order, and which
     outcome holds which, (outcomes, p)."""
-    ends = sorted({end for one in outcomes for pair in one for end in pair if math.isfinite(end)})
-    line: list[tuple[float, float]] = []
-    before = -math.inf
-    for end in ends:
-        line += [(before, end), (end, end)]
-        before = end
-    line.append((before, math.inf))
+    line = cut_line(end for one in outcomes for pair in one for end in pair)
     inside = [[any(a <= p and q <= b for a, b in one) for p, q in line] for one in outcomes]
-    return np.array(line), np.array(inside)
+    return line, np.array(inside)
 
 
 def pick_pieces(o: Ops, allowed: Value, pieces: Array) -> SetNodes:
@@ -265,7 +260,7 @@ def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
     hits = hit_rules(o, view.x, table)  # (n, rules), 0 or 1
     if table.policy == "intersect" and all(len(one) == 1 for one in outcomes):
         return narrowest(o, hits, np.array([one[0] for one in outcomes]))
-    pieces, inside = cut_line(outcomes)
+    pieces, inside = cut_outcomes(outcomes)
     joins = table.policy == "union"
     may_hit = hit_rules(o, view.x, table, perhaps=True) if joins and view.holes else hits
     count = o.op("MatMul", may_hit, o.constant(inside if joins else ~inside, SINGLE))
