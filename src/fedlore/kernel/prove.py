@@ -134,16 +134,12 @@ def never_empty(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether every row of the scope is left an answer, and is not refused by the range."""
     side = known.range
 
-    if known.line is not None:
-
-        def broken(x: Array) -> Array:
-            sets = sets_of(known, x)
-            return sets.refused | sets.empty
-    else:
-
-        def broken(x: Array) -> Array:
+    def broken(x: Array) -> Array:
+        if known.line is None:
             rows, refused = range_of(known, x)
             return refused | ~rows.any(1)
+        sets = sets_of(known, x)
+        return sets.refused | sets.empty
 
     def holds(boxes: Boxes) -> Array:
         safe = np.ones(len(boxes), bool)
@@ -345,8 +341,7 @@ def sample_rows(known: Known, count: int, seed: int) -> Array:
 def _marks(known: Known) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
-    soft = getattr(known, "soft", ())  # of classes
-    for source in (*known.predict.sources, *known.range.sources, *soft):
+    for source in (*known.predict.sources, *known.range.sources, *known.soft):
         for column in source.columns:
             found[column] |= set(source.cuts(column))
         for tree in source.trees:

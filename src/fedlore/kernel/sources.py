@@ -283,6 +283,4 @@ def split(source: Any) -> tuple[list[Any], list[Soft]]:
 
 def is_soft(known: Any) -> bool:
     """Whether anything in the prediction holds in most cases only."""
-    return bool(getattr(known, "soft", ())) or any(
-        isinstance(one, Soft) for one in known.predict.sources
-    )
+    return bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)

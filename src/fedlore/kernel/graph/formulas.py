@@ -18,7 +18,10 @@ from .ops import DOUBLE, INT64, SINGLE, Answer, Ops, Value
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
 _DEGREE = 24
 _NEAR = float(np.finfo(SINGLE).eps) * 16  # by which rounding may make two ends cross
-_BINARY = {"+": "Add", "-": "Sub", "*": "Mul"}
+_PLAIN = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "neg": "Neg", "abs": "Abs"}
+_PLAIN |= {"sqrt": "Sqrt", "min": "Min", "max": "Max"}
+_PRECISE = {"exp": "Exp", "log": "Log", "**": "Pow"}
+_GUARDED = {"/": 1, "exp": 0, "min": 0, "max": 0, "**": 0}  # from which argument on
 _COMPARE = {  # when a comparison is true, and when it is false
     "<": (("Less",), ("GreaterOrEqual",)),
     "<=": (("LessOrEqual",), ("Greater",)),
@@ -72,23 +75,15 @@ class Formulas:
 
     def _apply(self, op: str, args: list[Value]) -> Value:
         o = self.o
-        if op in _BINARY:
-            return o.op(_BINARY[op], *args)
-        if op in ("neg", "abs", "sqrt"):
-            return o.op(op.capitalize(), *args)
-        if op == "/":
-            return self._guard(o.op("Div", *args), args[1])
-        if op == "exp":
-            return self._guard(self._precise("Exp", *args), *args)
-        if op == "log":
-            return self._precise("Log", *args)
-        if op == "log10":
+        if op in _PLAIN:
+            made = o.op(_PLAIN[op], *args)
+        elif op in _PRECISE:
+            made = self._precise(_PRECISE[op], *args)
+        elif op == "log10":
             return o.cast(o.op("Log", o.cast(args[0], DOUBLE)) / math.log(10), SINGLE)
-        if op in ("min", "max"):
-            return self._guard(o.op(op.capitalize(), *args), *args)
-        if op == "**":
-            return self._guard(self._precise("Pow", *args), *args)
-        raise KnowledgeError(f"a formula has '{op}', which no graph computes")
+        else:
+            raise KnowledgeError(f"a formula has '{op}', which no graph computes")
+        return self._guard(made, *(args[_GUARDED[op] :] if op in _GUARDED else ()))
 
     def _logic(self, op: str, args: list[Pair]) -> Pair:
         """Logic of three values: a truth is what is true and what is false; else undefined."""
