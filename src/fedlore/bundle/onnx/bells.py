@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ...core.ordinal import _FARTHEST, BEND, STEEP
-from ...kernel.graph.ops import DOUBLE, SINGLE, Ops, Value
+from ...kernel.graph.ops import DOUBLE, LARGEST, SINGLE, Ops, Value
 
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
 
@@ -86,7 +86,8 @@ def normal_cells(o: Ops, place: Value, width: Value, classes: int) -> Value:
     z, middle = away(np.arange(k - 1) + 0.5), away(np.arange(k))
     ratio = _log_ratio(o, z)
     tail = ratio - 0.5 * (z * z)
-    none, open_, blank = (o.fill(end, 1, DOUBLE) for end in (-math.inf, math.inf, 0.0))
+    # as good as endless, and finite, as every number before the scores must be
+    none, open_, blank = (o.fill(end, 1, DOUBLE) for end in (-LARGEST, LARGEST, 0.0))
     # of each class what stands at its lower and at its upper edge
     lower, upper = o.concat(none, tail), o.concat(tail, none)
     near, far = o.concat(blank, ratio), o.concat(ratio, blank)

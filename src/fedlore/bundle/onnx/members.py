@@ -13,7 +13,7 @@ from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
-from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.ops import DOUBLE, INT64, LARGEST, SINGLE, Value
 from ...knowledge.models import Knowledge
 from ...models.classifier import Personal
 from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
@@ -203,8 +203,9 @@ def _trees(build: Builder, x: Value, body: Trees, name: str) -> Value:
     feature, child, roots = (t.cpu().numpy() for t in (body.feature, body.child, body.roots))
     leaf = feature < 0
     nodes = np.arange(len(feature))
-    # nothing is above infinity, so that a leaf leads to itself
-    limit = np.where(leaf, np.float32(np.inf), body.threshold.cpu().numpy()).astype(SINGLE)
+    # nothing is above the largest number, so that a leaf leads to itself
+    limit = np.where(leaf, LARGEST, body.threshold.cpu().numpy().clip(max=LARGEST)).astype(SINGLE)
+    x = build.where(x > LARGEST, LARGEST, x)
     below = np.where(leaf, nodes, child).astype(INT64)
     column = np.where(leaf, 0, feature).astype(INT64)
     names: dict[str, Any] = {"threshold": limit, "child": below, "feature": column}

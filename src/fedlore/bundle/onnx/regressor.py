@@ -82,7 +82,6 @@ def regressor_to_onnx(
         found = spread_nodes(build, kept + prior * reliance, cut)
         number = _middle(build, found, about)
     ends = [quantile_nodes(build, found, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
-    ends = [build.smaller(ends[0], number), build.larger(ends[1], number)]
     sets = SetNodes(*(build.op("Identity", end) for end in (cut.sets.lower, cut.sets.upper)))
     shown, interval, refused = number_outputs(build, sets, known.refused, [number, *ends])
     results = [
@@ -146,8 +145,8 @@ def _mixture(
     sight = build.cast(build.concat(start, middle, (high - low) * 0.5), SINGLE)
 
     def within(value: Value) -> Value:
-        fine = abs(value) <= float(np.finfo(np.float64).max)
-        return nearest(build, cut.sets, build.where(fine, value, start))
+        odd = build.isnan(value) | build.op("IsInf", value)
+        return nearest(build, cut.sets, build.where(odd, start, value))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
     for place, member in enumerate(ensemble.members):
