@@ -13,9 +13,9 @@ ROOMS = (
     "version",
     "errors",
     "words",
+    "config",
     "kernel",
     "checker",
-    "config",
     "core",
     "answers",
     "look",
@@ -39,7 +39,7 @@ LESS = {
     "version": set(),
     "errors": set(),
     "words": set(),
-    "kernel": {"errors", "words"},  # numpy alone, so that it can be copied
+    "kernel": {"errors", "words", "config"},  # numpy alone, so that it can be copied
     "checker": {"errors", "words", "kernel"},
     "config": {"errors"},
     "core": {"errors", "kernel", "config"},

@@ -210,3 +210,27 @@ def test_a_formula_without_a_value_somewhere_is_asked_in_silence(tmp_path):
 
     write_files(read_cases()["holes-all-all"], tmp_path)
     assert findings(tmp_path / "knowledge.toml")
+
+
+@pytest.mark.parametrize(
+    ("formula", "status"), [("ash", "proved"), ("ash + 6", "proved"), ("2 * ash", "refuted")]
+)
+def test_a_number_that_stays_in_one_of_several_sets_is_proved(formula, status):
+    text = f"""
+[target]
+lower = 0
+upper = 11
+[[features]]
+name = "ash"
+low = 0
+high = 5
+[[predict.sources]]
+formula = "{formula}"
+[range]
+combine = "any"
+[[range.sources]]
+upper = "5"
+[[range.sources]]
+lower = "ash + 6"
+"""
+    assert stays_inside(read_knowledge({"knowledge.toml": text})).status == status

@@ -211,14 +211,23 @@ def test_a_bad_confidence_is_one_sentence_with_its_place(tmp_path, cell, why):
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ('upper = "ash / 5"\nconfidence = 1.2', "[range.sources[1]] a confidence must lie between"),
-        ('upper = "ash / 5"\nconfidence = 0', "[range.sources[1]] a rule with confidence 0 never"),
-        ('upper = "ash / 5"\nconfidence = "often"', "range.sources[1].confidence must be float"),
+        (
+            'upper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = 1.2',
+            "[range.sources[1]] a confidence must lie between",
+        ),
+        (
+            'upper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = 0',
+            "[range.sources[1]] a rule with confidence 0 never",
+        ),
+        (
+            'upper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = "often"',
+            "range.sources[1].confidence must be float",
+        ),
         ('table = "rules.csv"\nhit = "union"', "rules with a confidence go with the hit policy"),
     ],
 )
 def test_a_bad_key_is_one_sentence_with_its_place(tmp_path, source, why):
-    path = folder(tmp_path, more=f"\n[[range.sources]]\nedges = [1, 2, 3]\n{source}\n")
+    path = folder(tmp_path, more=f"\n[[range.sources]]\n{source}\n")
     with pytest.raises(FedloreError) as caught:
         Knowledge.read(path)
     assert why in str(caught.value) and "knowledge.toml" in str(caught.value)

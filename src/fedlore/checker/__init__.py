@@ -1,7 +1,7 @@
 """An independent check of a range certificate: numpy, and `onnx` for graphs; nothing of training.
 
-The folders `checker`, `kernel` and `words` and the file `errors.py` run wherever they are copied:
-`python audit/checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
+The folders `checker`, `kernel` and `words` and the files `errors.py` and `config.py` run wherever
+they are copied: `python audit/checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
 """
 
 from .verdict import Line, Outcome, check, outcome_of

@@ -8,7 +8,7 @@ from .expressions import Tree
 from .graph.evaluate import Numpy
 from .graph.formulas import Formulas
 from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_rows
-from .graph.numbers import compile_number_knowledge, point_answer, set_answer
+from .graph.numbers import compile_number_knowledge, point_answer, see_numbers, set_answer
 from .graph.ops import SINGLE
 from .knowledge import Known
 
@@ -43,61 +43,61 @@ class Sets(NamedTuple):
         return found
 
 
+@np.errstate(all="ignore")
 def said_of(known: Known, x: Array) -> Said:
     """The knowledge on rows (n, d) of single precision, with its policies."""
-    with np.errstate(all="ignore"):
-        found = compile_knowledge(Numpy(x), known)
+    found = compile_knowledge(Numpy(x), known)
     return Said(found.prior, _range(found.allowed, len(x), known.k), found.refused[:, 0])
 
 
+@np.errstate(all="ignore")
 def range_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The range of rows, (n, k) bool, and which rows it refuses, (n,)."""
-    with np.errstate(all="ignore"):
-        found = range_answer(see_rows(Numpy(x), known), known)
+    found = range_answer(see_rows(Numpy(x), known), known)
     rows = _range(None if found is None else found.rows, len(x), known.k)
     return rows, _flags(None if found is None else found.refused, len(x))
 
 
+@np.errstate(all="ignore")
 def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The prediction for rows, (n, k), before the range, and which rows it refuses, (n,)."""
-    with np.errstate(all="ignore"):
-        view = see_rows(Numpy(x), known)
-        found = prior_answer(view, known, range_answer(view, known))
+    view = see_rows(Numpy(x), known)
+    found = prior_answer(view, known, range_answer(view, known))
     rows = np.zeros((len(x), known.k), SINGLE) if found is None else found.rows
     return rows, _flags(None if found is None else found.refused, len(x))
 
 
+@np.errstate(all="ignore")
 def sets_of(known: Known, x: Array) -> Sets:
     """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
-    with np.errstate(all="ignore"):
-        found = set_answer(see_rows(Numpy(x), known), known)
+    found = set_answer(see_numbers(Numpy(x), known), known)
     if found is None:
         ends = (np.full((len(x), 1), end) for end in (known.number.lower, known.number.upper))
         return Sets(next(ends), next(ends), _flags(None, len(x)))
     return Sets(found.lower, found.upper, _flags(found.refused, len(x)))
 
 
+@np.errstate(all="ignore")
 def points_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
-    with np.errstate(all="ignore"):
-        found = point_answer(see_rows(Numpy(x), known), known)
+    found = point_answer(see_numbers(Numpy(x), known), known)
     if found is None:
         return np.full(len(x), np.nan), _flags(None, len(x))
     return found.rows[:, 0], _flags(found.refused, len(x))
 
 
+@np.errstate(all="ignore")
 def numbers_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The expert's number under the policies, (n,), and rows that get no answer, (n,)."""
-    with np.errstate(all="ignore"):
-        found = compile_number_knowledge(Numpy(x), known)
+    found = compile_number_knowledge(Numpy(x), known)
     point = np.full(len(x), np.nan) if found.point is None else found.point[:, 0]
     return point, found.refused[:, 0]
 
 
+@np.errstate(all="ignore")
 def value(tree: Tree, x: Array) -> Array:
     """A formula on rows (n, d) of single precision, (n,), NaN where it is undefined."""
-    with np.errstate(all="ignore"):
-        found: Array = Formulas(Numpy(x), np.asarray(x, SINGLE)).value(tree)[:, 0]
+    found: Array = Formulas(Numpy(x), np.asarray(x, SINGLE)).value(tree)[:, 0]
     return found
 
 

@@ -186,14 +186,24 @@ def single(value: float) -> float:
         return float(np.float32(value))
 
 
-def after(value: float) -> float:
-    """The next number of single precision."""
-    return float(np.nextafter(np.float32(value), np.float32(np.inf)))
+@np.errstate(over="ignore")
+def after(values: Any) -> Any:
+    """The next number of single precision, or numbers."""
+    single = np.asarray(values, np.float32)
+    return np.nextafter(single, np.float32(np.inf)).astype(np.float64)[()]
 
 
-def before(value: float) -> float:
+def before(values: Any) -> Any:
     """The number of single precision before it."""
-    return float(np.nextafter(np.float32(value), np.float32(-np.inf)))
+    return -after(-np.asarray(values))
+
+
+def cut_line(ends: Iterable[float]) -> Any:
+    """The line cut at all ends: pieces (p, 2), points and what lies between, in order."""
+    finite = sorted({end for end in ends if math.isfinite(end)})
+    starts = [-math.inf, *(end for end in finite for _ in (0, 1))]
+    stops = [*(end for end in finite for _ in (0, 1)), math.inf]
+    return np.array([starts, stops]).T
 
 
 def first_single(cut: Cut) -> float:

@@ -1,11 +1,9 @@
-"""knowledge.toml and its tables, read from scratch: what sources say of classes or of a number.
+"""knowledge.toml and its tables as a tree: what sources say of classes or of a number.
 
 Of a number the line is cut at every end that a table names and at the bounds, into points and what
 lies between them: to a table these pieces are its classes.
 """
 
-import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,25 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import parse_set
+from .cells import cut_line, parse_set
+from .document import (
+    FILE,
+    Document,
+    FormulaEntry,
+    LimitsEntry,
+    TableEntry,
+    Target,
+    read_document,
+    read_entry,
+)
 from .expressions import Tree, columns_in, parse
 from .schema import Feature
 from .search import Scope
-from .sheets import Rules, Sheet, outcome_texts, parse_csv, read_rules
-from .sources import Graded, Limits, NamedNumber, Soft, Table, soften, split
+from .sheets import Rules, Sheet, examine_rules, outcome_texts, parse_csv, refusal
+from .sources import Grades, Limits, Predicted, Side, Soft, Table, soften, split
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The sources of [predict] or [range] and how they are combined."""
-
-    sources: list[Any]
-    combine: str
-    empty: str = "error"
-    weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +41,11 @@ class Line:
     upper: float
     name: str
     pieces: Array  # (p, 2), the ends of each
+    edges = None  # it is not cut into classes
+
+    @property
+    def k(self) -> int:
+        return len(self.pieces)
 
     @property
     def bounds(self) -> Pair:
@@ -60,6 +63,18 @@ class Line:
         for low, high in pairs:
             within |= (self.pieces[:, 0] >= low) & (self.pieces[:, 1] <= high)
         return tuple(np.flatnonzero(within).tolist())
+
+    def touched(self, low: Array, high: Array) -> Array:
+        """The pieces in which numbers between two ends may lie, (b, p)."""
+        (first, last), (low, high) = self.pieces.T, (low[:, None], high[:, None])
+        point = first == last
+        return ((last > low) & (first < high)) | (point & (last >= low) & (first <= high))
+
+    def within(self, low: Array, high: Array) -> Array:
+        """The pieces that lie between two ends, (b, p)."""
+        first, last = self.pieces.T
+        found: Array = (low[:, None] <= first) & (last <= high[:, None])
+        return found
 
 
 class Direction(NamedTuple):
@@ -102,7 +117,7 @@ class Known:
 
     @property
     def k(self) -> int:
-        return len(self.classes)
+        return len(self.classes) if self.line is None else self.line.k
 
     @property
     def number(self) -> Line:
@@ -113,40 +128,26 @@ class Known:
 
 def read_knowledge(files: Mapping[str, str]) -> Known:
     """Knowledge from the texts of its files; what is no table or formula is refused."""
-    if "knowledge.toml" not in files:
-        raise KnowledgeError("there is no knowledge.toml")
-    said = tomllib.loads(files["knowledge.toml"])
-    columns = tuple(
-        Feature(**{**entry, "levels": tuple(entry.get("levels", ()))}) for entry in said["features"]
-    )
-    classes = () if "target" in said else tuple(said["classes"])
-    plain = Around("", columns, classes, said.get("edges", ()), files)
-    line = _read_line(said, plain) if "target" in said else None
-    sides, mostly = {}, list[Soft]()
-    for name in ("predict", "range"):
-        part, around = said.get(name, {}), replace(plain, side=name, line=line)
-        sources = [_source(entry, around) for entry in part.get("sources", ())]
-        if name == "range":
-            parts = [split(source) for source in sources]
-            sources = [one for hard, _ in parts for one in hard]
-            mostly = [one for _, soft in parts for one in soft]
-        default = "first" if name == "predict" else "all"
-        sides[name] = Side(
-            sources,
-            part.get("combine", default),
-            part.get("empty", "error"),
-            tuple(part.get("weights", ()) or (1.0,) * len(sources)),
-        )
+    if FILE not in files:
+        raise KnowledgeError(f"there is no {FILE}")
+    said = read_document(files[FILE])
+    plain = Around("predict", said, files)
+    line = None if said.target is None else _read_line(said.target, plain)
+    plain = replace(plain, line=line)
+    predict = [_source(entry, plain) for entry in said.predict.sources]
+    parts = [split(_source(entry, replace(plain, side="range"))) for entry in said.range.sources]
+    ranges = [one for hard, _ in parts for one in hard]
+    weights = said.predict.weights or (1.0,) * len(predict)
     return Known(
-        columns,
-        classes,
-        _read_trust(said),
-        said.get("conflict", "abstain"),
-        sides["predict"],
-        sides["range"],
-        directions=_read_directions(said, columns),
-        row_trust=_read_row_trust(said, columns),
-        soft=tuple(mostly),
+        said.features,
+        said.classes,
+        said.trusts.value if said.reliance is None else said.reliance,
+        said.conflict,
+        Side(predict, said.predict.combine, weights=weights),
+        Side(ranges, said.range.combine, said.range.empty),
+        directions=_read_directions(said),
+        row_trust=_read_row_trust(said),
+        soft=tuple(one for _, soft in parts for one in soft),
         line=line,
     )
 
@@ -156,146 +157,121 @@ class Around:
     """What a source needs to know of the file around it."""
 
     side: str  # predict or range
-    columns: tuple[Feature, ...]
-    classes: tuple[str, ...]
-    edges: Any  # of formulas that have none of their own
+    said: Document
     files: Mapping[str, str]
     line: Line | None = None
 
-    def tree(self, text: str) -> Tree:
-        return parse(text, self.columns)
+    def tree(self, text: str | None) -> Tree | None:
+        return None if text is None else parse(text, self.said.features)
 
-    def page(self, entry: Mapping[str, Any]) -> Sheet:
+    def page(self, entry: TableEntry) -> Sheet:
         """The sheet that a source names."""
-        text = self.files.get(entry["table"])
+        text = self.files.get(entry.table)
         if text is None:
-            raise KnowledgeError(f"the table {entry['table']} is not there")
-        return parse_csv(text, entry["table"])
+            raise KnowledgeError(f"the table {entry.table} is not there")
+        if entry.sheet is not None:
+            raise KnowledgeError(f"{entry.table}: a CSV file has no sheet '{entry.sheet}'")
+        return parse_csv(text, entry.table)
 
-    def rules(self, entry: Mapping[str, Any], page: Sheet, classes: Sequence[str]) -> Rules:
+    def rules(self, entry: TableEntry, page: Sheet, classes: Sequence[str]) -> Rules:
         """The rules of a sheet, of which the entry says how they are read."""
-        return read_rules(
+        rules, findings = examine_rules(
             page,
-            self.columns,
+            self.said.features,
             classes,
             kind="range" if self.side == "range" else "predict",
-            policy=entry.get("hit"),
-            outcome=entry.get("outcome"),
-            confidence=entry.get("confidence"),
+            policy=entry.hit,
+            outcome=entry.outcome,
+            confidence=entry.confidence,
         )
+        if rules is None:
+            raise refusal(findings)
+        return rules
 
-    def cut(self, entry: Mapping[str, Any]) -> tuple[float, ...]:
-        return tuple(map(float, entry.get("edges") or self.edges))
 
-
-def _read_line(said: Mapping[str, Any], around: Around) -> Line:
+def _read_line(target: Target, around: Around) -> Line:
     """The line of numbers, cut at the bounds and at every end that a table names."""
-    target = said["target"]
-    low, high = float(target["lower"]), float(target["upper"])
-    ends = {low, high}
-    for name in ("predict", "range"):
-        for entry in said.get(name, {}).get("sources", ()):
-            if "table" in entry:
-                for text in outcome_texts(around.page(entry), entry.get("outcome")):
-                    ends |= {end for pair in parse_set(text) for end in pair}
-    pieces: list[Pair] = []
-    before = -math.inf
-    for end in sorted(end for end in ends if math.isfinite(end)):
-        pieces += [(before, end), (end, end)]
-        before = end
-    return Line(low, high, target.get("name", "y"), np.array([*pieces, (before, math.inf)]))
+    ends = {*target.bounds}
+    for entry in (*around.said.predict.sources, *around.said.range.sources):
+        if "table" in entry:
+            one = read_entry(entry, "range")
+            assert isinstance(one, TableEntry)
+            for text in outcome_texts(around.page(one), one.outcome):
+                ends |= {end for pair in parse_set(text) for end in pair}
+    return Line(*target.bounds, target.name, cut_line(ends))
 
 
-def _table(entry: Mapping[str, Any], around: Around) -> Any:
+def _table(entry: TableEntry, around: Around) -> Any:
     page = around.page(entry)
     if around.line is None:
-        found = around.rules(entry, page, around.classes)
+        found = around.rules(entry, page, around.said.classes)
         spoken = [found.rules[index] for index in found.order]
-        table = Table(entry["table"], spoken, found.policy, len(around.classes))
+        table = Table(entry.table, spoken, found.policy, len(around.said.classes))
         return soften(table, [found.confidences[index] for index in found.order])
-    words = outcome_texts(page, entry.get("outcome"))
+    words = outcome_texts(page, entry.outcome)
     found = around.rules(entry, page, words)
     if min(found.confidences) < 1.0:
         raise KnowledgeError("a rule about a number has a confidence")
     places = [around.line.places(parse_set(word)) for word in words]
     rules = [found.rules[index] for index in found.order]
     rules = [replace(rule, outcome=places[rule.outcome[0]]) for rule in rules]
-    return Table(entry["table"], rules, found.policy, len(around.line.pieces))
+    return Table(entry.table, rules, found.policy, len(around.line.pieces))
 
 
-def _formula(entry: Mapping[str, Any], around: Around) -> Any:
-    tree = around.tree(entry["formula"])
-    if around.line is not None:
-        return NamedNumber(tree)
-    source = Graded(tree, around.cut(entry), entry.get("spread"))
-    return soften(source, [entry.get("confidence", 1.0)])
+def _formula(entry: FormulaEntry, around: Around) -> Any:
+    tree = parse(entry.formula, around.said.features)
+    cells = around.line or Grades(entry.edges or around.said.edges)
+    spread = entry.spread if around.line is None else None
+    return soften(Predicted(tree, cells, spread), [entry.confidence or 1.0])
 
 
-def _limits(entry: Mapping[str, Any], around: Around) -> Any:
-    lower, upper = (around.tree(entry[key]) if key in entry else None for key in ("lower", "upper"))
-    if around.line is not None:
-        return Limits(lower, upper, np.zeros(0), "error")
-    edges = np.array(around.cut(entry), np.float32)
-    source = Limits(lower, upper, edges, entry.get("crossed", "error"))
-    return soften(source, [entry.get("confidence", 1.0)])
+def _limits(entry: LimitsEntry, around: Around) -> Any:
+    cells = around.line or Grades(entry.edges or around.said.edges)
+    crossed = entry.crossed if around.line is None else "error"
+    lower, upper = around.tree(entry.lower), around.tree(entry.upper)
+    return soften(Limits(lower, upper, cells, crossed), [entry.confidence or 1.0])
 
 
-#: How each kind of source is read, by the key that names it.
-READERS: dict[str, Callable[[Mapping[str, Any], Around], Any]] = {
-    "table": _table,
-    "formula": _formula,
-    "lower": _limits,
-    "upper": _limits,
+READERS: dict[type, Callable[[Any, Around], Any]] = {
+    TableEntry: _table,
+    FormulaEntry: _formula,
+    LimitsEntry: _limits,
 }
 
 
-def _source(entry: Mapping[str, Any], around: Around) -> Any:
-    kind = next((key for key in READERS if key in entry), None)
-    if kind is None:
-        kind = next(iter(entry), "unknown")
-        raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
-    if around.line is not None and "confidence" in entry:
+def _source(values: Mapping[str, Any], around: Around) -> Any:
+    entry = read_entry(values, around.side)
+    if around.line is not None and entry.confidence is not None:
         raise KnowledgeError("a source about a number has a confidence")
-    return READERS[kind](entry, around)
+    return READERS[type(entry)](entry, around)
 
 
-def _read_directions(said: Mapping[str, Any], columns: Sequence[Feature]) -> tuple[Direction, ...]:
+def _read_directions(said: Document) -> tuple[Direction, ...]:
     """The shapes that a knowledge file declares."""
-    names = [column.name for column in columns]
+    names = [column.name for column in said.features]
     return tuple(
         Direction(
-            names.index(one["feature"]),
-            {"raises": 1, "lowers": -1}[one["effect"]],
-            _region(one["where"], columns) if one.get("where") else None,
+            names.index(one.feature), one.sign, _region(one.where, said) if one.where else None
         )
-        for one in said.get("shape", {}).get("sources", ())
+        for one in said.shape.sources
     )
 
 
-def _read_trust(said: Mapping[str, Any]) -> float:
-    reliance = said.get("reliance")
-    table = said.get("trust", 0.0)
-    one = table.get("value", 0.0) if isinstance(table, Mapping) else table
-    return float(one if reliance is None else reliance)
-
-
-def _read_row_trust(said: Mapping[str, Any], columns: Sequence[Feature]) -> RowTrust | None:
+def _read_row_trust(said: Document) -> RowTrust | None:
     """λ row by row where the file says so; None where it is one number."""
-    table = said.get("trust", 0.0)
-    if not isinstance(table, Mapping):
-        return None
-    stated = [one for one in table.get("regions", ()) if "trust" in one]
-    regions = tuple((_region(one["where"], columns), float(one["trust"])) for one in stated)
+    table = said.trusts
+    regions = tuple(
+        (_region(one.where, said), one.trust) for one in table.regions if one.trust is not None
+    )
     if any(not 0.0 <= trust <= 1.0 for _, trust in regions):
         raise KnowledgeError(f"λ of a region lies outside [0, 1]: {[t for _, t in regions]}")
-    text = table.get("formula")
-    learned = parse(text, columns, words=True) if text else None
+    learned = parse(table.formula, said.features, words=True) if table.formula else None
     return RowTrust(regions, learned) if regions or learned is not None else None
 
 
-def _region(where: str, columns: Sequence[Feature]) -> Tree:
+def _region(where: str, said: Document) -> Tree:
     """1 in the rows that a comparison holds for, 0 in others; it may name levels."""
-    return parse(f"where({where}, 1, 0)", columns, words=True)
+    return parse(f"where({where}, 1, 0)", said.features, words=True)
 
 
 def scope_of(features: Sequence[Feature]) -> Scope:

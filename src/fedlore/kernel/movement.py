@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from .answers import numbers_of, said_of, sets_of, value
+from .cells import after, single
 from .expressions import Tree, columns_in, numbers_in
 from .knowledge import Direction, Known, scope_of
 from .prove import stays_inside
 from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
-from .sources import Graded, Limits, NamedNumber, Table
+from .sources import Limits, Predicted, Table
 
 Array = Any  # of numpy
 _MOST = 200_000  # rows of a grid
 
 
-def looks(sources: list[Any], column: int) -> bool:
+def looks(sources: Sequence[Any], column: int) -> bool:
     """Whether any of some sources looks at a column."""
     trees = [columns_in(tree) for source in sources for tree in source.trees]
     return any(column in source.columns for source in sources) or any(column in t for t in trees)
@@ -67,7 +68,7 @@ def prediction_moves(known: Known, shape: Direction) -> Verdict:
         return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
     # who always has a value is never passed over: behind the first nobody is asked
     heard = sources if known.predict.combine == "average" else sources[:1]
-    formulas = heard and all(isinstance(source, Graded | NamedNumber) for source in heard)
+    formulas = heard and all(isinstance(source, Predicted) for source in heard)
     if soft or not formulas or _has_holes(known) or known.confusion is not None:
         return Verdict("unknown")
     if known.line is not None:
@@ -87,7 +88,7 @@ def _has_holes(known: Known) -> bool:
 def _along(
     known: Known,
     shape: Direction,
-    sources: list[Any],
+    sources: Sequence[Any],
     ask: Callable[[Array], Array | None],
     keeps: Callable[[Array, Array], Array],
 ) -> Verdict:
@@ -122,9 +123,8 @@ def lay_grid(
     for place, feature in enumerate(features):
         cuts = {cut for table in tables if place in table.columns for cut in table.cuts(place)}
         if region is not None and place in columns_in(region):
-            for number in numbers_in(region):
-                near = np.float32(number)
-                cuts |= {float(near), float(np.nextafter(near, np.float32(np.inf)))}
+            near = {single(number) for number in numbers_in(region)}
+            cuts |= near | {after(number) for number in near}
         inner = sorted(cut for cut in cuts if scope.low[place] < cut <= scope.high[place])
         if feature.levels:
             inner = [float(level) for level in range(1, len(feature.levels))] if cuts else []

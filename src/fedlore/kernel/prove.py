@@ -17,7 +17,7 @@ from .graph.evaluate import Numpy
 from .graph.knowledge import see_rows
 from .knowledge import Known, scope_of
 from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
-from .sources import Graded, Limits, NamedNumber, Table, is_soft
+from .sources import Limits, Predicted, Table, is_soft
 
 Array = Any  # of numpy
 
@@ -134,16 +134,12 @@ def never_empty(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether every row of the scope is left an answer, and is not refused by the range."""
     side = known.range
 
-    if known.line is not None:
-
-        def broken(x: Array) -> Array:
-            sets = sets_of(known, x)
-            return sets.refused | sets.empty
-    else:
-
-        def broken(x: Array) -> Array:
+    def broken(x: Array) -> Array:
+        if known.line is None:
             rows, refused = range_of(known, x)
             return refused | ~rows.any(1)
+        sets = sets_of(known, x)
+        return sets.refused | sets.empty
 
     def holds(boxes: Boxes) -> Array:
         safe = np.ones(len(boxes), bool)
@@ -197,8 +193,7 @@ def stays_inside(known: Known, budget: int = CERTIFIED) -> Verdict:
     def holds(boxes: Boxes) -> Array:
         fine, spoken = np.ones(len(boxes), bool), np.zeros(len(boxes), bool)
         for source in known.predict.sources:
-            stays = _number_stays if known.line is not None else _class_stays
-            fine &= spoken | stays(known, source, boxes)
+            fine &= spoken | _stays(known, source, boxes)
             if known.predict.combine != "average":
                 spoken |= source.speaks(boxes)  # nobody behind it is asked
         return fine
@@ -217,8 +212,8 @@ def leaves_range(known: Known, x: Array) -> Array:
     return ((said > 0) & ~rows).any(1) & ~refused & ~silent
 
 
-def _class_stays(known: Any, source: Any, boxes: Boxes) -> Array:
-    """Boxes in which the classes that one source may name are all allowed, (b,)."""
+def _stays(known: Known, source: Any, boxes: Boxes) -> Array:
+    """Boxes in which the classes or numbers that one source may name are all allowed, (b,)."""
     said = source.may_say(boxes)
     if known.confusion is not None:
         said = said @ (known.confusion > 0)
@@ -227,24 +222,27 @@ def _class_stays(known: Any, source: Any, boxes: Boxes) -> Array:
         for one in known.range.sources
     ]
     kept = np.any(within, axis=0) if known.range.combine == "any" else np.all(within, axis=0)
-    return kept | ~(said & ~sure_range(known, boxes)).any(1)
+    kept = kept | ~(said & ~sure_range(known, boxes)).any(1)
+    return kept if known.line is None else kept & ~(said & ~known.line.inside).any(1)
 
 
 def _between(known: Known, source: Any, limits: Any, boxes: Boxes) -> Array:
     """Boxes in which a formula stays between those of a range: what they share cancels."""
-    fits = isinstance(source, Graded) and isinstance(limits, Limits) and known.confusion is None
-    if not fits or source.spread is not None or not np.array_equal(limits.edges, source.edges):
+    fits = isinstance(source, Predicted) and isinstance(limits, Limits) and known.confusion is None
+    if not fits or source.spread is not None:
         return np.zeros(len(boxes), bool)
-    kept = np.ones(len(boxes), bool)
+    edges, kept = source.cells.edges, np.ones(len(boxes), bool)
+    if not np.array_equal(limits.cells.edges, edges):
+        return ~kept
     if limits.lower is not None:
-        kept &= never_above(limits.lower, source.tree, boxes, source.edges)
+        kept &= never_above(limits.lower, source.tree, boxes, edges)
     if limits.upper is not None:
-        kept &= never_above(source.tree, limits.upper, boxes, source.edges)
+        kept &= never_above(source.tree, limits.upper, boxes, edges)
     return kept
 
 
 def sure_range(known: Known, boxes: Boxes) -> Array:
-    """Classes that are allowed in every row of a box, (b, k)."""
+    """Classes, or pieces of the line, that are allowed in every row of a box, (b, k)."""
     parts = [source.sure(boxes) for source in known.range.sources]
     if not parts:
         return np.ones((len(boxes), known.k), bool)
@@ -267,13 +265,9 @@ def _share_number(sources: Sequence[Any], known: Known, boxes: Boxes) -> Array:
     """Boxes in which some sources surely have a number of the bounds in common, (b,)."""
     limits = [one for one in sources if isinstance(one, Limits)]
     tables = [one for one in sources if not isinstance(one, Limits)]
-    # a piece that all tables allow all over the box, and that lies between all formulas
-    allowed = np.broadcast_to(known.number.inside, (len(boxes), len(known.number.pieces))).copy()
-    for table in tables:
-        allowed &= table.sure(boxes)
-    for one in limits:
-        allowed &= _pieces_within(one, known, boxes)
-    found: Array = allowed.any(1)
+    # a piece of the bounds that all of them allow all over the box
+    sure = np.all([one.sure(boxes) for one in sources], axis=0)
+    found: Array = (sure & known.number.inside).any(1)
     if any(table.policy == "union" or not _is_plain(table) for table in tables):
         return found
     # or every lower end lies below every upper one, which is enough where sets have no gaps
@@ -312,44 +306,6 @@ def _narrow(table: Table, known: Known, boxes: Boxes) -> tuple[Array, Array]:
     )
 
 
-def _pieces_within(one: Limits, known: Known, boxes: Boxes) -> Array:
-    """The pieces of the line that surely lie between two formulas, (b, p)."""
-    begin, end = one.outer(boxes)
-    first, last = known.number.pieces.T
-    return (begin[:, None] <= first) & (last <= end[:, None])
-
-
-def _number_stays(known: Any, source: Any, boxes: Boxes) -> Array:
-    """Boxes in which the number that one source names lies in the set, (b,)."""
-    if known.range.combine == "any":
-        return np.zeros(len(boxes), bool)
-    if isinstance(source, NamedNumber):
-        return _formula_stays(known, source, boxes)
-    said = source.may_say(boxes)
-    fine = ~(said & ~known.number.inside[None]).any(1)
-    for one in known.range.sources:
-        limits = isinstance(one, Limits)
-        sure = _pieces_within(one, known, boxes) if limits else one.sure(boxes)
-        fine &= ~(said & ~sure).any(1)
-    return fine
-
-
-def _formula_stays(known: Known, source: NamedNumber, boxes: Boxes) -> Array:
-    least, most = boxes.bounds(source.tree)
-    fine = (least >= known.number.lower) & (most <= known.number.upper)
-    first, last = known.number.pieces.T
-    touched = (last >= least[:, None]) & (first <= most[:, None])
-    for one in known.range.sources:
-        if not isinstance(one, Limits):
-            fine &= ~(touched & ~one.sure(boxes)).any(1)
-            continue
-        if one.lower is not None:
-            fine &= never_above(one.lower, source.tree, boxes)
-        if one.upper is not None:
-            fine &= never_above(source.tree, one.upper, boxes)
-    return fine | np.isnan(least)
-
-
 def _ask_sources(
     known: Known, holds: Holds, broken: Broken, sources: Sequence[Any], budget: int
 ) -> Verdict:
@@ -385,8 +341,7 @@ def sample_rows(known: Known, count: int, seed: int) -> Array:
 def _marks(known: Known) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
-    soft = getattr(known, "soft", ())  # of classes
-    for source in (*known.predict.sources, *known.range.sources, *soft):
+    for source in (*known.predict.sources, *known.range.sources, *known.soft):
         for column in source.columns:
             found[column] |= set(source.cuts(column))
         for tree in source.trees:

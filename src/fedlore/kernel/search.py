@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from .cells import after, before
 from .enclosure import Boxes
 
 Array = Any  # of numpy
@@ -89,17 +90,6 @@ class Scope:
         half = self.between(low, high, np.full_like(low, 0.5))
         above = np.where(self.levels, low + 1, after(low))
         return np.minimum(np.maximum(half, above), high)
-
-
-def after(values: Array) -> Array:
-    """The next numbers of single precision."""
-    with np.errstate(over="ignore"):
-        return np.nextafter(np.asarray(values, np.float32), np.float32(np.inf)).astype(np.float64)
-
-
-def before(values: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return np.nextafter(np.asarray(values, np.float32), np.float32(-np.inf)).astype(np.float64)
 
 
 def decide(

@@ -126,31 +126,6 @@ def parse_csv(text: str, name: str) -> Sheet:
     return Sheet(name, "", tuple(rows))
 
 
-def read_rules(
-    page: Sheet,
-    features: Sequence[Feature],
-    classes: Sequence[str],
-    *,
-    kind: TableKind,
-    policy: TablePolicy | None = None,
-    outcome: str | None = None,
-    confidence: float | None = None,
-) -> Rules:
-    """The rules of a sheet; the first fault found is raised with its place."""
-    rules, findings = examine_rules(
-        page,
-        features,
-        classes,
-        kind=kind,
-        policy=policy,
-        outcome=outcome,
-        confidence=confidence,
-    )
-    if rules is None:
-        raise refusal(findings)
-    return rules
-
-
 def refusal(findings: Sequence[Finding]) -> KnowledgeError:
     """What is wrong with a sheet, as an error: the first fault, and how many more."""
     first, more = findings[0], len(findings) - 1

@@ -1,7 +1,7 @@
 """The sources of a file over boxes of rows: tables, formulas, and what holds in most cases only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -98,29 +98,52 @@ class Table:
         return (may @ self.named).sum(1) <= 1
 
 
-_EPS = float(np.finfo(np.float32).eps)
+@dataclass(frozen=True)
+class Grades:
+    """Classes that numbers are cut into; of a number a `Line` stands in its place."""
+
+    written: tuple[float, ...]  # the edges
+
+    @cached_property
+    def edges(self) -> Array:
+        """The edges as values are held against them, (k - 1,)."""
+        return np.array(self.written, np.float32)
+
+    @property
+    def k(self) -> int:
+        return len(self.written) + 1
+
+    def touched(self, low: Array, high: Array) -> Array:
+        """The classes that numbers between two ends may have, (b, k)."""
+        first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (low, high))
+        grades = np.arange(self.k)
+        return (first <= grades) & (grades <= last)
+
+    within = touched  # those that numbers between two ends leave
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """A range between two formulas: all classes that meet [lower, upper]."""
+    """A range between two formulas: all classes, or numbers, that meet [lower, upper]."""
 
     lower: Tree | None
     upper: Tree | None
-    edges: Array  # (k - 1,)
+    cells: Any  # Grades, or the Line
     crossed: str
     columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def k(self) -> int:
+        return int(self.cells.k)
 
     @property
     def trees(self) -> list[Tree]:
         return [tree for tree in (self.lower, self.upper) if tree is not None]
 
     def sure(self, boxes: Boxes) -> Array:
-        """Classes that are allowed in every row of a box, (b, k)."""
-        begin, end = self.outer(boxes)
-        grades = np.arange(len(self.edges) + 1)
-        first, last = grade(begin, self.edges)[:, None], grade(end, self.edges)[:, None]
-        return (first <= grades) & (grades <= last)
+        """Cells that are allowed in every row of a box, (b, k)."""
+        found: Array = self.cells.within(*self.outer(boxes))
+        return found
 
     def outer(self, boxes: Boxes) -> tuple[Array, Array]:
         """What the lower side is at most, and the upper one at least, over boxes, (b,) each."""
@@ -140,35 +163,31 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Graded:
-    """A prediction: the class of a formula's value, or a blurred one."""
+class Predicted:
+    """A prediction by a formula: the number that it names or its class, or a blurred one."""
 
     tree: Tree
-    written: tuple[float, ...]  # the edges
+    cells: Any  # Grades, or the Line
     spread: float | None = None
     columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def k(self) -> int:
+        return int(self.cells.k)
 
     @property
     def trees(self) -> list[Tree]:
         return [self.tree]
 
-    @property
-    def edges(self) -> Array:
-        """The edges as values are held against them, (k - 1,)."""
-        return np.array(self.written, np.float32)
-
     def may_say(self, boxes: Boxes) -> Array:
-        k = len(self.edges) + 1
         if self.spread is not None:
-            return np.ones((len(boxes.low), k), bool)
+            return np.ones((len(boxes.low), self.k), bool)
         least, most = boxes.bounds(self.tree)
-        never = np.isnan(least)
-        first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (least, most))
-        grades = np.arange(k)
-        return (first <= grades) & (grades <= last) & ~never[:, None]
+        found: Array = self.cells.touched(least, most) & ~np.isnan(least)[:, None]
+        return found
 
     def speaks(self, boxes: Boxes) -> Array:
-        """Boxes in which every row gets a class, (b,)."""
+        """Boxes in which every row gets a class, or a number, (b,)."""
         return ~boxes.interval(self.tree).undefined
 
     def safe(self, boxes: Boxes) -> Array:
@@ -176,30 +195,10 @@ class Graded:
 
 
 @dataclass(frozen=True, eq=False)
-class NamedNumber:
-    """A formula that names a number."""
-
-    tree: Tree
-    columns: tuple[int, ...] = ()  # a formula has no thresholds
-
-    @property
-    def trees(self) -> list[Tree]:
-        return [self.tree]
-
-    def speaks(self, boxes: Boxes) -> Array:
-        """Boxes in which every row gets a number, (b,)."""
-        return ~boxes.interval(self.tree).undefined
-
-    def safe(self, boxes: Boxes) -> Array:
-        """It refuses no row."""
-        return np.ones(len(boxes), bool)
-
-
-@dataclass(frozen=True, eq=False)
 class Soft:
     """A source with a confidence for each rule, or for its formulas."""
 
-    inner: Any  # Table, Graded or Limits: as if it always held
+    inner: Any  # Table, Predicted or Limits: as if it always held
     shares: Array  # (rules,), or (1,) for formulas; 1 for a rule that always holds
 
     @property
@@ -211,8 +210,8 @@ class Soft:
         return self.inner.trees
 
     @property
-    def edges(self) -> Array:
-        return self.inner.edges
+    def k(self) -> int:
+        return int(self.inner.k)
 
     def cuts(self, column: int) -> list[float]:
         found: list[float] = self.inner.cuts(column)
@@ -226,6 +225,32 @@ class Soft:
         return np.ones(len(boxes.low), bool)
 
 
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The sources of [predict] or [range] and how they are combined."""
+
+    sources: Sequence[Any]
+    combine: str
+    empty: str = "error"
+    weights: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """An expert, if there is one, with the odds of ranges that hold in most cases only."""
+
+    expert: Any | None
+    soft: Sequence[Soft]
+
+
+@dataclass(frozen=True, eq=False)
+class Confused:
+    """An expert who is heard through his confusion, (k, k)."""
+
+    expert: Any
+    confusion: Array
+
+
 def soften(source: Any, confidences: Sequence[float]) -> Any:
     """A source as it is, or with confidences where any of its rules has one below 1."""
     shares = np.array(confidences, np.float64)
@@ -235,10 +260,10 @@ def soften(source: Any, confidences: Sequence[float]) -> Any:
         return source
     if isinstance(source, Table) and source.policy not in ("first", "priority", "intersect"):
         raise KnowledgeError(f"confidences do not go with the policy {source.policy}")
-    if isinstance(source, Graded) and source.spread is not None:
+    if isinstance(source, Predicted) and source.spread is not None:
         raise KnowledgeError("a formula has a spread and a confidence")
     if isinstance(source, Limits) and source.crossed != "all":
-        source = Limits(source.lower, source.upper, source.edges, "all")
+        source = replace(source, crossed="all")
     return Soft(source, shares)
 
 
@@ -258,6 +283,4 @@ def split(source: Any) -> tuple[list[Any], list[Soft]]:
 
 def is_soft(known: Any) -> bool:
     """Whether anything in the prediction holds in most cases only."""
-    return bool(getattr(known, "soft", ())) or any(
-        isinstance(one, Soft) for one in known.predict.sources
-    )
+    return bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..kernel.expressions import Tree
-from ..kernel.knowledge import Known, Side
+from ..kernel.knowledge import Known
 from ..kernel.schema import Schema
-from ..kernel.sources import Graded, Limits
+from ..kernel.sources import Grades, Limits, Predicted, Side
 from ..kernel.sources import Table as KernelTable
 from .formulas import Formula, FormulaRange, GradedFormula
 from .tables.table import Table
@@ -26,12 +24,12 @@ def source_of(model: object) -> Any | None:
     if isinstance(model, Table):
         return table_of(model)
     if isinstance(model, GradedFormula) and isinstance(model.formula, Formula):
-        return Graded(model.formula.tree, model.edges)
+        return Predicted(model.formula.tree, Grades(model.edges))
     if isinstance(model, FormulaRange):
         sides = [side for side in (model.lower, model.upper) if side is not None]
         if all(isinstance(side, Formula) for side in sides):
-            edges = np.array(model.edges, np.float32)
-            return Limits(tree_of(model.lower), tree_of(model.upper), edges, model.crossed)
+            limits = tree_of(model.lower), tree_of(model.upper)
+            return Limits(*limits, Grades(model.edges), model.crossed)
     return None
 
 

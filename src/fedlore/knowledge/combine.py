@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.document import Empty as Empty
 from .missing import allow, find_lacking, hear
 from .protocols import PredictionModel, RangeModel
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Empty = Literal["error", "first", "all"]
 _T = TypeVar("_T")
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import KnowledgeError
+from ..kernel.document import FILE as FILE
 
 _FAULT = "knowledge-file"  # the code of errors raised here
-
-FILE = "knowledge.toml"
 
 Where = str | Path | Mapping[str, bytes]  # the path of a knowledge.toml, or members by name
 

@@ -4,19 +4,20 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..answers import Axis, Bins, Classes, Line
 from ..config import build
 from ..errors import KnowledgeError
+from ..kernel import document
+from ..kernel.document import FILE, Card
 from ..kernel.schema import Feature, Schema, in_order
-from .combine import AllOf, AnyOf, Average, Empty, FirstOf
-from .content import FILE, Files, Where, dump, files_at, toml_in
-from .protocols import Card, Conflict, Outside
-from .rowtrust import TrustTable, read_trust, trust_values
-from .shapes.shape import FeatureShape, SiteShapes, shape_values
+from .combine import AllOf, AnyOf, Average, FirstOf
+from .content import Files, Where, dump, files_at, toml_in
+from .rowtrust import read_trust, trust_values
+from .shapes.shape import SiteShapes, shape_values
 from .soft import Softened, soften, split_ranges
 from .sources.catalog import (
     check_entry,
@@ -36,20 +37,8 @@ Stated = Any  # a `Knowledge`, whose file reads and writes by this one
 _FAULT = "knowledge-file"  # the code of errors raised here
 
 
-@dataclass(frozen=True)
-class Target:
-    """[target]: what is predicted. The federation declares bounds and bins, the site its name."""
-
-    lower: float  # the least value that is possible
-    upper: float  # and the greatest
-    bins: int = 50  # k
-    edges: tuple[float, ...] = ()  # all k + 1, in place of equal widths
-    name: str = "y"  # the column of a data file that holds the number
-    unit: str = ""  # in which it is measured
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.lower, self.upper
+class Target(document.Target):
+    """[target] with its bins."""
 
     def cut(self) -> Bins:
         if not self.edges:
@@ -70,56 +59,10 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Predict:
-    """[predict]: one or more experts, heard in order or averaged."""
+class Document(document.Document):
+    """A knowledge.toml as the torch side asks it."""
 
-    sources: tuple[dict[str, Any], ...] = ()  # asked in order; each has the keys of its kind
-    combine: Literal["first", "average"] = "first"  # the first that speaks, or their mean
-    weights: tuple[float, ...] | None = None  # of an average
-    spread: float | None = None  # of a number: σ of a soft prior
-
-
-@dataclass(frozen=True)
-class Range:
-    """[range]: one or more ranges, intersected or joined."""
-
-    sources: tuple[dict[str, Any], ...] = ()  # each has the keys of its kind
-    combine: Literal["all", "any"] = "all"  # what all of them allow, or what any does
-    empty: Empty = "error"  # where an intersection leaves nothing
-
-
-@dataclass(frozen=True)
-class ShapeTable:
-    """[shape]: in which direction features move the answer."""
-
-    sources: tuple[FeatureShape, ...] = ()
-
-    def read(self, schema: Schema, bounds: tuple[float, float] | None = None) -> SiteShapes | None:
-        """The shapes, checked against the columns; None where there are none."""
-        return SiteShapes(self.sources, schema, bounds) if self.sources else None
-
-
-@dataclass(frozen=True)
-class Document:
-    """All that a knowledge.toml may say: about classes, or with a [target] about a number."""
-
-    features: tuple[Feature, ...]  # the columns
-    classes: tuple[str, ...] = ()  # the answers, from worst to best where they have an order
-    target: Target | None = None  # the number, in place of classes
-    label: str = "label"  # the column of a data file that holds the answer
-    ordered: bool | None = None  # whether the classes rise; None: read off their names
-    edges: tuple[float, ...] = ()  # of every formula that has none of its own
-    trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
-    reliance: float | None = None  # λ at prediction where it differs; None: trust
-    outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
-    conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
-    floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
-    entry_points: bool = False  # whether this file may name Python functions
-    examples: str | None = None  # rows with the answer that is expected, see lint.examples
-    card: Card = field(default_factory=Card)
-    predict: Predict = field(default_factory=Predict)
-    range: Range = field(default_factory=Range)
-    shape: ShapeTable = field(default_factory=ShapeTable)
+    target: Target | None = None
 
     @property
     def line(self) -> Line | None:
@@ -138,29 +81,15 @@ class Document:
 
     @property
     def shapes(self) -> SiteShapes | None:
-        return self.shape.read(self.schema, None if self.target is None else self.target.bounds)
+        bounds = None if self.target is None else self.target.bounds
+        said = self.shape.sources
+        return SiteShapes(said, self.schema, bounds) if said else None
 
     def check(self) -> None:
-        """Refuse what belongs to the other kind of answer, and what cannot be read."""
-        if self.target is None:
-            wrong = {"predict.spread": self.predict.spread is not None}
-            whose = "a number, and this file has no [target]"
-            if not self.classes:
-                raise KnowledgeError("a knowledge file names its classes, or a [target]")
-        else:
-            wrong = {
-                "classes": bool(self.classes),
-                "label": self.label != "label",
-                "ordered": self.ordered is not None,
-                "edges": bool(self.edges),
-                "floor": self.floor != 0.0,
-                "predict.combine": self.predict.combine != "first",
-                "predict.weights": self.predict.weights is not None,
-            }
-            whose = "classes, and this file has a [target]"
-        for key in (key for key, there in wrong.items() if there):
-            raise KnowledgeError(f"'{key}' belongs to {whose}")
-        check_sources(self.predict.sources, self.range.sources)
+        """Refuse sources, λ and shapes that cannot be read."""
+        for side, sources in (("predict", self.predict.sources), ("range", self.range.sources)):
+            for place, source in enumerate(sources):
+                check_entry(source, f"{side}.sources[{place}]")
         read_trust(self.trust, self.schema)
         assert self.shapes is None or self.shapes  # read, and so checked
 
@@ -177,13 +106,6 @@ def read_document(where: Where) -> Document:
         document = build(Document, toml_in(files, name))
         document.check()
     return document
-
-
-def check_sources(predict: tuple[dict[str, Any], ...], limits: tuple[dict[str, Any], ...]) -> None:
-    """Refuse keys that no kind of source has."""
-    for side, sources in (("predict", predict), ("range", limits)):
-        for place, source in enumerate(sources):
-            check_entry(source, f"{side}.sources[{place}]")
 
 
 def read_parts(where: Where) -> tuple[str, dict[str, Any]]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..kernel.document import Card as Card
+from ..kernel.document import Conflict as Conflict
+from ..kernel.document import Outside as Outside
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,10 +32,6 @@ class RangeModel(Protocol):
         ...
 
 
-Outside = Literal["error", "widen", "drop"]  # a training label outside its range
-Conflict = Literal["abstain", "restrict", "project", "error"]  # a prediction outside the range
-
-
 RangeKind = Literal["certain", "statistical"]
 
 
@@ -47,14 +46,3 @@ def kind_of(model: object) -> RangeKind:
         return "statistical" if said == "statistical" else "certain"
     parts = getattr(model, "parts", (getattr(model, "model", None),))
     return "statistical" if "statistical" in map(kind_of, parts) else "certain"
-
-
-@dataclass(frozen=True)
-class Card:
-    """What a person should know before trusting a piece of knowledge."""
-
-    owner: str = ""  # who answers for it
-    version: str = ""  # as the owner counts
-    date: str = ""  # of the last change, as the owner writes it
-    reference: str = ""  # a paper, a standard, a works instruction
-    note: str = ""  # anything else

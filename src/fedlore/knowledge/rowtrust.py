@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
+from ..kernel.document import TrustRegion, TrustTable
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema
 from ..words import Reason
@@ -25,28 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _FAULT = "trust"  # the code of errors raised here
-
-
-@dataclass(frozen=True)
-class TrustRegion:
-    """The rows of a region, and λ there."""
-
-    where: str  # a comparison over feature names
-    trust: float | None = None  # λ there; None: learned at the site
-
-
-@dataclass(frozen=True)
-class TrustTable:
-    """[trust]: λ row by row."""
-
-    value: float = 0.0  # λ where nothing else is said, learned or known
-    features: tuple[str, ...] = ()  # what λ may depend on, learned at the site
-    regions: tuple[TrustRegion, ...] = ()  # rows with a λ of their own
-    formula: str = ""  # what was learned: λ of a row outside the regions that say theirs
-
-    def read(self, schema: Schema) -> RowTrust:
-        """The same, checked against the columns."""
-        return RowTrust(schema, self.regions, self.features, self.formula)
 
 
 @dataclass(frozen=True)
@@ -220,7 +199,7 @@ def read_trust(table: float | TrustTable, schema: Schema) -> tuple[float, RowTru
     """The one number of a file, and λ row by row where it says so."""
     if not isinstance(table, TrustTable):
         return table, None
-    return table.value, table.read(schema)
+    return table.value, RowTrust(schema, table.regions, table.features, table.formula)
 
 
 def trust_values(constant: float, rows: RowTrust | None) -> float | Mapping[str, Any]:

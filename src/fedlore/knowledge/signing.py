@@ -16,8 +16,9 @@ from ..config import build
 from ..core.store import write_private, write_whole
 from ..errors import ConfigError, FedloreError, KnowledgeError
 from ..kernel import signature
+from ..kernel.document import FILE
 from ..kernel.signature import AGREED, meaning_in
-from .content import FILE, Where, files_at, toml_in
+from .content import Where, files_at, toml_in
 from .files import describe, pack_knowledge
 from .models import Knowledge
 from .tables.sheets import parse_sheet

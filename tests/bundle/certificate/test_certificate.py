@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fedlore import checker, errors, kernel, words
+from fedlore import checker, config, errors, kernel, words
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import bundle_to_onnx
@@ -201,7 +201,8 @@ def test_the_folders_run_alone_without_fedlore(site, tmp_path):
     for room in (checker, kernel, words):
         folder = Path(room.__file__).parent
         shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
-    shutil.copy(errors.__file__, tmp_path / "elsewhere")
+    for module in (errors, config):
+        shutil.copy(module.__file__, tmp_path / "elsewhere")
     code = (
         "import runpy, sys; sys.modules['fedlore'] = sys.modules['torch'] = None; "
         "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...answers import Bins
 from ...core.store import write_whole
 from ...errors import FedloreError
-from ...kernel.graph.ops import SINGLE, Ops
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Node, Ops, dtype_of
 from ...knowledge import Schema
 
 OPSET = 17  # LayerNormalization is the youngest operator in use
@@ -29,25 +29,33 @@ def onnx_package() -> Any:
 class Builder(Ops):
     """The backend that emits a graph: collects nodes one by one, a value is known by its name."""
 
+    arithmetic = True
+
     def __init__(self) -> None:
         self.onnx = onnx_package()
-        self.rows = "rows"
+        self.rows = self.named("rows", DOUBLE)
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.domains: dict[str, int] = {}  # of other operator sets, from inlining
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Node] = {}
         self._count = 0
 
-    def ops(self, kind: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
+    def ops(self, kind: str, *inputs: Node, results: int, **attributes: Any) -> list[Node]:
         out = [self.fresh(kind.lower()) for _ in range(results)]
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, out, **attributes))
-        return out
+        names = [one.own for one in inputs]
+        self.nodes.append(self.onnx.helper.make_node(kind, names, out, **attributes))
+        types = (dtype_of(kind, inputs, attributes), INT64)  # TopK has places behind the numbers
+        return list(map(self.named, out, types))
+
+    def named(self, name: str, dtype: Any) -> Node:
+        """A value that a node makes, or will."""
+        return Node(self, name, dtype)
 
     def fresh(self, stem: str) -> str:
         self._count += 1
         return f"{stem}_{self._count}"
 
-    def constant(self, value: Any, dtype: Any = SINGLE) -> str:
+    def constant(self, value: Any, dtype: Any = SINGLE) -> Node:
         """A constant of any shape; equal ones are one."""
         array = np.asarray(value, dtype=dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
@@ -55,9 +63,9 @@ class Builder(Ops):
             self._constants[key] = self.weight(self.fresh("constant"), array)
         return self._constants[key]
 
-    def weight(self, name: str, values: NDArray[Any]) -> str:
+    def weight(self, name: str, values: NDArray[Any]) -> Node:
         self.initializers.append(self.onnx.numpy_helper.from_array(values.copy(), name))
-        return name
+        return self.named(name, values.dtype.type)
 
 
 IR = 8  # the file format of operator set 17
@@ -68,7 +76,7 @@ class GraphOutput(NamedTuple):
     """What a graph gives out: its name, the value, kind of number, and shape behind the rows."""
 
     name: str
-    value: str
+    value: Node
     kind: str
     shape: tuple[int, ...] = ()
 
@@ -86,7 +94,7 @@ def finish_graph(
         helper.make_tensor_value_info(one.name, getattr(proto, one.kind), ["n", *one.shape])
         for one in results
     ]
-    names = {one.value: one.name for one in results}
+    names = {one.value.own: one.name for one in results}
     for node in build.nodes:
         for part in (node.input, node.output):
             part[:] = [names.get(value, value) for value in part]

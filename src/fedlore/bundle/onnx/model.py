@@ -11,29 +11,25 @@ from torch import nn
 from ...core.lipschitz import Lipschitz
 from ...errors import FedloreError, KnowledgeError
 from ...kernel.graph.knowledge import (
-    KnowledgeNodes,
     Part,
     add_expert,
     choose_class,
     inside_range,
-    join_sides,
     mask_range,
     median_class,
     mix_parts,
     squeeze,
 )
-from ...kernel.graph.ops import DOUBLE, SINGLE, Value
-from ...kernel.graph.sources import hide_levels, refuse_rows
+from ...kernel.graph.ops import DOUBLE, SINGLE
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...models.classifier import Personal
 from ...models.regressor import PersonalRegressor
 from .. import Bundle
 from .builder import Builder, GraphOutput, describe_graph, finish_graph, save_graph
-from .members import encode_nodes, mixed_parts, scale_nodes
-from .networks import network, shape_nodes
+from .members import encode_nodes, logits_nodes, mixed_parts
 from .regressor import regressor_to_onnx
-from .sources import Rows, add_range, add_source, give_unapplied, trust_rows
+from .sources import class_nodes, give_unapplied, see_rows, trust_rows
 
 
 def to_onnx(
@@ -62,15 +58,10 @@ def to_onnx(
         raise FedloreError("a graph needs a schema, or the shape of one row")
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
     build, features = Builder(), () if schema is None else schema.features
-    single = build.cast(build.rows, SINGLE)
-    flat = single if len(row) == 1 else build.op("Flatten", single, axis=1)
-    unusable = refuse_rows(build, flat, features if len(row) == 1 else ())
-    holes = any(feature.may_miss or feature.other for feature in features)
-    seen = hide_levels(build, single, features)
-    rows = Rows(build, seen, len(row) + 1, len(features) if holes else 0)
-    known = _knowledge(rows, personal.knowledge, unusable)
-    inputs = encode_nodes(build, single, personal.scaler.inputs if personal.scaler else None)
-    logits = _logits(inputs, rows, personal, known)
+    rows, unusable = see_rows(build, features, len(row) + 1)
+    known = class_nodes(rows, personal.knowledge, unusable)
+    inputs = encode_nodes(build, personal.scaler)
+    logits = logits_nodes(rows, inputs, personal, personal.knowledge, known)
     k = _classes(personal, schema)
     trust = trust_rows(rows, personal.knowledge, personal.reliance)
     dtype: Any = SINGLE
@@ -112,27 +103,6 @@ def write_onnx(
 ) -> None:
     """Write the model of `to_onnx` to a file, whole or not at all."""
     save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
-
-
-def _knowledge(rows: Rows, knowledge: Knowledge, unusable: Value) -> KnowledgeNodes:
-    prior = None if knowledge.prediction is None else add_source(rows, knowledge.prediction)
-    allowed = None if knowledge.range is None else add_range(rows, knowledge.range)
-    return join_sides(rows.build, prior, allowed, knowledge.conflict, unusable)
-
-
-def _logits(inputs: str, rows: Rows, personal: Personal, known: KnowledgeNodes) -> Value:
-    """What the network says, finite whatever its weights are, (n, k)."""
-    build, about = rows.build, personal.knowledge
-    x = scale_nodes(build, inputs, personal.scaler, "scaler")
-    if isinstance(personal.model, Lipschitz):
-        spread = None if personal.scaler is None else personal.scaler.inputs
-        formulas = rows.view.formulas
-        x = shape_nodes(
-            build, x, formulas, personal.model, known, about.shapes, about.orders, spread
-        )
-    heard = {"prior": known.prior, "allowed": known.allowed}
-    logits = network(build, personal.model, x, name="model", rank=rows.rank, **heard)
-    return build.guard(logits, SINGLE)
 
 
 def _classes(personal: Personal, schema: Schema | None) -> int:

@@ -4,50 +4,40 @@ What was learned, and what an expert sees of a row, the kernel does not know: th
 their own here. A kind of model that has none is refused by name.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ...errors import KnowledgeError
 from ...kernel.expressions import Tree
-from ...kernel.graph.knowledge import every_class
+from ...kernel.graph.knowledge import KnowledgeNodes, join_sides
 from ...kernel.graph.numbers import (
     NumberNodes,
+    NumberView,
     SetNodes,
     band_set,
     bound_set,
-    first_point,
     formula_point,
-    join,
     join_number,
     limit_set,
-    meet_all,
     table_point,
     table_set,
 )
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Answer, Value
-from ...kernel.graph.sources import (
-    View,
-    average_prediction,
-    confuse,
-    first_prediction,
-    hit_rules,
-    join_ranges,
-    meet_ranges,
-    weigh_odds,
-)
+from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
-from ...kernel.sources import Graded, Limits, NamedNumber, Soft
+from ...kernel.schema import Feature
+from ...kernel.sources import Confused, Grades, Limits, Predicted, Side, Soft, Weighed
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.estimators import TorchModel
 from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
-from ...knowledge.missing import knows_holes, list_columns
+from ...knowledge.missing import join_columns, knows_holes, list_columns
 from ...knowledge.models import Knowledge
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange
 from ...knowledge.sources.catalog import kind_of_model, parts_of
@@ -60,65 +50,92 @@ from .builder import OPSET, Builder, GraphOutput
 from .networks import network
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(NumberView):
     """Rows as some knowledge sees them: columns of numbers, or images."""
 
-    build: Builder
-    x: str
-    rank: int = 2
-    width: int = 0  # columns, where some values may be missing; 0 where none may
-    ranges: dict[int, Answer] = field(default_factory=dict)  # those that were asked before
-
-    @cached_property
-    def view(self) -> View:
-        """The same for the kernel's compiler."""
-        if self.rank != 2:
-            raise KnowledgeError(
-                f"a table or a formula needs rows of numbers, these have {self.rank - 1} axes"
-            )
-        return View(self.build, self.x, holes=bool(self.width))
+    def __init__(self, build: Builder, x: Value, rank: int = 2, width: int = 0) -> None:
+        super().__init__(build, x, holes=bool(width))
+        self.build, self.rank = build, rank
+        self.width = width  # columns, where some values may be missing; 0 where none may
 
     def of_columns(self, columns: Sequence[int]) -> "Rows":
         """What an expert sees who knows some columns only."""
         seen = self.build.columns(self.x, list(columns))
-        return replace(self, x=seen, width=len(columns) if self.width else 0, ranges={})
+        return Rows(self.build, seen, self.rank, len(columns) if self.width else 0)
 
-    def lacking(self, model: Any) -> Value | None:
-        """Rows in which a value that a model looks at is missing, (n, 1); None: never."""
-        return self.view.lacking(list_columns(model, self.width)) if self.width else None
+    def looks(self, sources: Sequence[Any]) -> Sequence[int]:
+        """The columns that some models look at."""
+        return join_columns(sources, self.width)
 
+    def answer(self, source: Any) -> Answer:
+        """What a knowledge model says of rows."""
+        form = FORMS.get(type(source))
+        if form is not None:
+            known = form(source)
+            if self.rank != 2 and not isinstance(known, Side | Confused):
+                raise KnowledgeError(
+                    f"a table or a formula needs rows of numbers, these have {self.rank - 1} axes"
+                )
+            alone = getattr(source, "within", self) is None  # a soft one that no range is around
+            return super(Rows, self.within(None, ()) if alone else self).answer(known)
+        found = (GRAPHS.get(type(source)) or _own_graph(source))(self, source)
+        if not self.width or knows_holes(source):
+            return found
+        if type(source) not in GRAPHS:
+            raise KnowledgeError(
+                f"a {type(source).__name__} cannot be put into a graph of rows with missing values:"
+                " it does not say which columns it looks at"
+            )
+        # it looks at all columns: silent, and nothing refused, where a value is missing
+        lacking: Any = self.lacking([source])
+        silent = self.o.where(lacking, 0.0, found.rows)
+        return Answer(silent, None if found.refused is None else found.refused & ~lacking)
 
-Compile = Callable[[Rows, Any], Answer]
-
-
-def add_source(rows: Rows, model: Any) -> Answer:
-    """What a knowledge model says of rows."""
-    compile_ = GRAPHS.get(type(model)) or _own_graph(model)
-    found = compile_(rows, model)
-    if not rows.width or knows_holes(model):
+    def set(self, source: Any) -> SetNodes:
+        """The set of numbers that a range allows, before the bounds."""
+        found: SetNodes = _of_number(_SETS, source)(self, source)
         return found
-    if type(model) not in GRAPHS:
-        raise KnowledgeError(
-            f"a {type(model).__name__} cannot be put into a graph of rows with missing values: it "
-            "does not say which columns it looks at"
-        )
-    # it looks at all columns: silent, and nothing refused, where a value is missing
-    build, lacking = rows.build, rows.lacking(model)
-    silent = build.op("Where", lacking, build.constant(0.0), found.rows)
-    if found.refused is None:
-        return Answer(silent)
-    return Answer(silent, build.op("And", found.refused, build.op("Not", lacking)))
+
+    def point(self, source: Any) -> Answer:
+        """The number that an expert names, (n, 1) double with NaN where he is silent."""
+        found: Answer = _of_number(_POINTS, source)(self, source)
+        return found
 
 
-def add_range(rows: Rows, model: Any) -> Answer:
-    """The same of a range, which soft knowledge looks at as well: its nodes are made once."""
-    if id(model) not in rows.ranges:
-        rows.ranges[id(model)] = add_source(rows, model)
-    return rows.ranges[id(model)]
+def see_rows(build: Builder, features: Sequence[Feature], rank: int = 2) -> tuple[Rows, Value]:
+    """The graph's rows as knowledge sees them, and where they are of no use, (n, 1)."""
+    single = build.cast(build.rows, SINGLE)
+    flat = single if rank == 2 else build.op("Flatten", single, axis=1)
+    unusable = refuse_rows(build, flat, features if rank == 2 else ())
+    holes = any(feature.may_miss or feature.other for feature in features)
+    seen = hide_levels(build, single, features)
+    return Rows(build, seen, rank, len(features) if holes else 0), unusable
 
 
-def _own_graph(model: Any) -> Compile:
+def class_nodes(rows: Rows, known: Knowledge, unusable: Value) -> KnowledgeNodes:
+    """Knowledge about classes with its policies, as `Knowledge.annotate` has it."""
+    allowed = None if known.range is None else rows.answer(known.range)
+    prior = None
+    if known.prediction is not None:
+        inside = None if allowed is None else allowed.rows
+        around = () if known.range is None else (known.range,)
+        prior = rows.within(inside, around).answer(known.prediction)
+    return join_sides(rows.o, prior, allowed, known.conflict, unusable)
+
+
+def number_nodes(
+    rows: Rows, known: Knowledge, bounds: tuple[float, float], unusable: Value
+) -> NumberNodes:
+    """The same about a number."""
+    sets = None
+    if known.range is not None:
+        lacking = rows.lacking([known.range]) if known.when_empty == "all" else None
+        sets = bound_set(rows.o, rows.set(known.range), bounds, known.when_empty, lacking)
+    point = None if known.prediction is None else rows.point(known.prediction)
+    return join_number(rows.o, point, sets, bounds, known.conflict, unusable)
+
+
+def _own_graph(model: Any) -> Callable[[Rows, Any], Answer]:
     """What a kind of source brings along for graphs; most have nothing, and are refused."""
     kind = kind_of_model(model)
     if kind is not None and kind.graph is not None:
@@ -146,72 +163,49 @@ def tree_of(formula: Any) -> Tree:
     return formula.tree
 
 
-def _graded(model: GradedFormula | SoftFormula) -> Graded:
-    return Graded(tree_of(model.formula), model.edges, getattr(model, "spread", None))
+def _graded(model: GradedFormula | SoftFormula) -> Predicted:
+    spread = getattr(model, "spread", None)
+    return Predicted(tree_of(model.formula), Grades(model.edges), spread)
 
 
 def _limits(model: FormulaRange) -> Limits:
     low, high = (None if side is None else tree_of(side) for side in (model.lower, model.upper))
-    return Limits(low, high, np.array(model.edges, SINGLE), model.crossed)
+    return Limits(low, high, Grades(model.edges), model.crossed)
 
 
 def _soft(model: SoftRange) -> Soft:
     if isinstance(model, SoftTable):
         shares = np.array([model.confidences[index] for index in model.table.order])
         return Soft(table_of(model.table), shares)
-    inner = _limits(model.model) if isinstance(model.model, FormulaRange) else _graded(model.model)
-    return Soft(inner, np.array([model.confidence]))
+    return Soft(FORMS[type(model.model)](model.model), np.array([model.confidence]))
 
 
-def _all_of(rows: Rows, model: AllOf) -> Answer:
-    parts = [add_source(rows, one) for one in model.ranges]
-    lacking = None if model.empty == "error" else rows.lacking(model)
-    return meet_ranges(rows.build, parts, model.empty, lacking)
+def _average(model: Average) -> Side:
+    weights = model.weights or (1.0,) * len(model.predictions)
+    return Side(model.predictions, "average", weights=tuple(weights))
 
 
-def _any_of(rows: Rows, model: AnyOf) -> Answer:
-    return join_ranges(rows.build, [add_source(rows, one) for one in model.ranges])
-
-
-def _first_of(rows: Rows, model: FirstOf) -> Answer:
-    parts = [add_source(rows, one) for one in model.predictions]
-    return first_prediction(rows.build, parts, [rows.lacking(one) for one in model.predictions])
-
-
-def _average(rows: Rows, model: Average) -> Answer:
-    parts = [add_source(rows, one) for one in model.predictions]
-    weights = model.weights or (1.0,) * len(parts)
-    lacking = [rows.lacking(one) for one in model.predictions]
-    return average_prediction(rows.build, parts, weights, lacking)
-
-
-def _recalibrated(rows: Rows, model: Recalibrated) -> Answer:
+def _confused(model: Recalibrated) -> Confused:
     if model.expert is None:
         raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
-    expert = add_source(rows, model.expert)
-    return confuse(rows.build, expert, model.confusion.double().cpu().numpy())
+    return Confused(model.expert, model.confusion.double().cpu().numpy())
 
 
-def _softened(rows: Rows, model: Softened) -> Answer:
-    allowed, lacking = _within(rows, model)
-    parts = [_soft(one) for one in model.ranges]
-    odds = [rows.view.odds(one, allowed) for one in parts]
-    unsure = rows.build.either(*[rows.view.undecided(one) for one in parts], lacking)
-    expert = None if model.expert is None else add_source(rows, model.expert)
-    said = None if expert is None else expert.rows
-    mixed = weigh_odds(rows.build, said, odds, allowed, unsure)
-    return Answer(mixed, None if expert is None else expert.refused)
-
-
-def _soft_prediction(rows: Rows, model: SoftRange) -> Answer:
-    return rows.view.predict_soft(_soft(model), *_within(rows, model))
-
-
-def _within(rows: Rows, model: Softened | SoftRange) -> tuple[Value, Value | None]:
-    """The range of what is soft, (n, k) bool, and where a value lacks that it looks at."""
-    if model.within is not None:
-        return add_range(rows, model.within).rows, rows.lacking(model.within)
-    return every_class(rows.build, rows.x, model.classes), None
+#: The models that the kernel knows, as it knows them; what they combine are still models.
+FORMS: dict[type, Callable[[Any], Any]] = {
+    Table: table_of,
+    GradedFormula: _graded,
+    SoftFormula: _graded,
+    FormulaRange: _limits,
+    AllOf: lambda model: Side(model.ranges, "all", model.empty),
+    AnyOf: lambda model: Side(model.ranges, "any"),
+    FirstOf: lambda model: Side(model.predictions, "first"),
+    Average: _average,
+    Recalibrated: _confused,
+    Softened: lambda model: Weighed(model.expert, [_soft(one) for one in model.ranges]),
+    SoftTable: _soft,
+    SoftFormulas: _soft,
+}
 
 
 def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
@@ -222,11 +216,11 @@ def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
         return None
     regions = tuple((tree_of(region.formula), share) for share, region in trust.stated_regions)
     learned = None if trust.learned_formula is None else tree_of(trust.learned_formula)
-    return rows.view.trust(RowTrust(regions, learned), constant)
+    return rows.trust(RowTrust(regions, learned), constant)
 
 
 def _mask(rows: Rows, model: Mask) -> Answer:
-    return add_source(rows.of_columns(model.columns), model.model)
+    return rows.of_columns(model.columns).answer(model.model)
 
 
 def _max_pool(rows: Rows, model: MaxPool) -> Answer:
@@ -235,7 +229,7 @@ def _max_pool(rows: Rows, model: MaxPool) -> Answer:
     images = rows.x if rows.rank == 4 else build.op("Unsqueeze", rows.x, axis)
     pooled = build.op("MaxPool", images, kernel_shape=size, strides=size)
     pooled = pooled if rows.rank == 4 else build.op("Squeeze", pooled, axis)
-    return add_source(Rows(build, pooled, rows.rank, rows.width), model.model)
+    return Rows(build, pooled, rows.rank, rows.width).answer(model.model)
 
 
 def _torch(rows: Rows, model: TorchModel) -> Answer:
@@ -245,22 +239,20 @@ def _torch(rows: Rows, model: TorchModel) -> Answer:
 
 
 def _conformal(rows: Rows, model: ConformalRange) -> Answer:
-    build, scorer, k = rows.build, add_source(rows, model.scorer), len(model.thresholds)
+    build, scorer, k = rows.build, rows.answer(model.scorer), len(model.thresholds)
     p = build.cast(scorer.rows, DOUBLE)
     if model.score == "lac":
-        strange = build.op("Sub", build.constant(1.0, DOUBLE), p)
+        strange = 1.0 - p
     else:  # of equal probabilities the first is the likelier, here as in torch's stable sort
         count = build.constant([k], INT64)
         about = {"axis": 1, "largest": 1, "sorted": 1}
         ordered, order = build.ops("TopK", p, count, results=2, **about)
         sums = build.op("CumSum", ordered, build.constant(1, INT64))
         strange = build.op("ScatterElements", p, order, sums, axis=1)
-    allowed = build.op("LessOrEqual", strange, build.constant([model.thresholds], DOUBLE))
+    allowed = strange <= build.constant([model.thresholds], DOUBLE)
     best = build.op("ArgMax", scorer.rows, axis=1, keepdims=1)
-    is_best = build.op("Equal", best, build.constant([list(range(k))], INT64))
-    spoken = build.any(build.op("Greater", scorer.rows, build.constant(0.0)))
-    inside = build.op("Or", build.op("Or", allowed, is_best), build.op("Not", spoken))
-    return Answer(inside, scorer.refused)
+    is_best = build.equal(best, build.constant([list(range(k))], INT64))
+    return Answer(allowed | is_best | ~build.any(scorer.rows > 0.0), scorer.refused)
 
 
 def _onnx(rows: Rows, model: OnnxModel) -> Answer:
@@ -274,13 +266,13 @@ def _onnx(rows: Rows, model: OnnxModel) -> Answer:
     known = {tensor.name for tensor in graph.initializer}
     entry = next(value for value in graph.input if value.name not in known)
     seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
-    build.nodes.append(onnx.helper.make_node("Identity", [seen], [entry.name]))
+    build.nodes.append(onnx.helper.make_node("Identity", [seen.own], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
     output = model.output()
     if output.type == "tensor(int64)":
-        return _labels(build, prefix + output.name, model.classes or 0)
-    scores = build.cast(prefix + output.name, SINGLE)
+        return _labels(build, build.named(prefix + output.name, INT64), model.classes or 0)
+    scores = build.cast(build.named(prefix + output.name, SINGLE), SINGLE)
     return _prior(build, scores, soft=model.soft, gives=model.gives)
 
 
@@ -305,48 +297,31 @@ def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:
     return inner
 
 
-def _prior(build: Builder, scores: str, *, soft: bool, gives: str) -> Answer:
+def _prior(build: Builder, scores: Value, *, soft: bool, gives: str) -> Answer:
     """Scores (n, k) as float32 rows; what are no numbers, or no probabilities, is refused."""
     scores = build.cast(scores, SINGLE)
     top = build.op("ReduceMax", scores, axes=[1], keepdims=1)
-    endless = build.op("Not", build.finite(top))
-    broken = build.op("Or", build.any(build.op("IsNaN", scores)), endless)
+    broken = build.any(build.isnan(scores)) | ~build.finite(top)
     if not soft:
         best = build.op("ArgMax", scores, axis=1, keepdims=0)
         depth = build.op("Shape", scores, start=1, end=2)
         return Answer(build.op("OneHot", best, depth, build.constant([0.0, 1.0]), axis=1), broken)
     if gives == "logits":
         return Answer(build.op("Softmax", scores, axis=1), broken)
-    off = build.op("Abs", build.op("Sub", build.total(scores), build.constant(1.0)))
-    wrong = build.op("Greater", off, build.constant(1e-4))
-    negative = build.any(build.op("Less", scores, build.constant(0.0)))
-    return Answer(scores, build.either(broken, wrong, negative))
+    wrong = abs(build.total(scores) - 1.0) > 1e-4
+    return Answer(scores, broken | wrong | build.any(scores < 0.0))
 
 
-def _labels(build: Builder, labels: str, classes: int) -> Answer:
+def _labels(build: Builder, labels: Value, classes: int) -> Answer:
     """Labels 0 to classes - 1, of any shape with one number per row, as one-hot rows."""
     column = build.op("Reshape", labels, build.constant([-1, 1], INT64))
-    low = build.op("Less", column, build.constant(0, INT64))
-    high = build.op("GreaterOrEqual", column, build.constant(classes, INT64))
     places = build.constant([list(range(classes))], INT64)
-    rows = build.cast(build.op("Equal", column, places), SINGLE)
-    return Answer(rows, build.op("Or", low, high))
+    rows = build.cast(build.equal(column, places), SINGLE)
+    return Answer(rows, (column < 0) | (column >= classes))
 
 
-#: How each kind of model becomes nodes.
-GRAPHS: dict[type, Compile] = {
-    Table: lambda rows, model: rows.view.answer(table_of(model)),
-    GradedFormula: lambda rows, model: rows.view.answer(_graded(model)),
-    SoftFormula: lambda rows, model: rows.view.answer(_graded(model)),
-    FormulaRange: lambda rows, model: rows.view.answer(_limits(model)),
-    AllOf: _all_of,
-    AnyOf: _any_of,
-    FirstOf: _first_of,
-    Average: _average,
-    Recalibrated: _recalibrated,
-    Softened: _softened,
-    SoftTable: _soft_prediction,
-    SoftFormulas: _soft_prediction,
+#: The nodes of models that the kernel does not know.
+GRAPHS: dict[type, Callable[[Rows, Any], Answer]] = {
     Mask: _mask,
     MaxPool: _max_pool,
     TorchModel: _torch,
@@ -355,48 +330,20 @@ GRAPHS: dict[type, Compile] = {
 }
 
 
-def number_nodes(
-    rows: Rows, known: Knowledge, bounds: tuple[float, float], unusable: Value
-) -> NumberNodes:
-    """The knowledge with its policies, as `Knowledge.annotate` has it."""
-    sets = None
-    if known.range is not None:
-        lacking = rows.lacking(known.range) if known.when_empty == "all" else None
-        sets = bound_set(rows.build, add_set(rows, known.range), bounds, known.when_empty, lacking)
-    point = None if known.prediction is None else add_point(rows, known.prediction)
-    return join_number(rows.build, point, sets, bounds, known.conflict, unusable)
-
-
-def add_point(rows: Rows, model: Any) -> Answer:
-    """The number that an expert names, (n, 1) double with NaN where he is silent."""
-    found: Answer = _make(_POINTS, model)(rows, model)
-    return found
-
-
-def add_set(rows: Rows, model: Any) -> SetNodes:
-    """The set of numbers that a range allows, before the bounds."""
-    found: SetNodes = _make(_SETS, model)(rows, model)
-    return found
-
-
-def _make(catalog: dict[type, Callable[[Rows, Any], Any]], model: Any) -> Callable[..., Any]:
+def _of_number(catalog: dict[type, Any], model: Any) -> Callable[..., Any]:
     if type(model) not in catalog:
         raise KnowledgeError(
             f"a {type(model).__name__} of numbers cannot be put into a graph: use a table or a "
             "formula"
         )
-    return catalog[type(model)]
+    found: Callable[..., Any] = catalog[type(model)]
+    return found
 
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
     table = table_of(model.table)
     values = [model.sets[min(rule.outcome)][0][0] for rule in table.rules]
-    return table_point(rows.view, table, values)
-
-
-def _first_point(rows: Rows, model: FirstOf) -> Answer:
-    parts = [add_point(rows, one) for one in model.predictions]
-    return first_point(rows.build, parts, [rows.lacking(one) for one in model.predictions])
+    return table_point(rows, table, values)
 
 
 def _between(rows: Rows, model: Between) -> SetNodes:
@@ -404,45 +351,36 @@ def _between(rows: Rows, model: Between) -> SetNodes:
         side if side is None or isinstance(side, float | int) else tree_of(side)
         for side in (model.lower, model.upper)
     ]
-    return limit_set(rows.view, *ends)
+    return limit_set(rows, *ends)
 
 
 def _band(rows: Rows, model: Band) -> SetNodes:
-    return band_set(rows.build, add_point(rows, model.point), model.below, model.above)
+    return band_set(rows.o, rows.point(model.point), model.below, model.above)
 
 
 def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
-    return band_set(rows.build, add_point(rows, model.scorer), model.radius, model.radius)
+    return band_set(rows.o, rows.point(model.scorer), model.radius, model.radius)
 
 
 def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:
     table = table_of(model.table)
-    return table_set(rows.view, table, [model.sets[min(rule.outcome)] for rule in table.rules])
-
-
-def _meet_sets(rows: Rows, model: AllOf) -> SetNodes:
-    parts = [add_set(rows, one) for one in model.ranges]
-    return meet_all(rows.build, parts, strict=model.empty == "error")
-
-
-def _join_sets(rows: Rows, model: AnyOf) -> SetNodes:
-    return join(rows.build, [add_set(rows, one) for one in model.ranges])
+    return table_set(rows, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
 
 _POINTS: dict[type, Callable[[Rows, Any], Answer]] = {
-    Formula: lambda rows, model: formula_point(rows.view, NamedNumber(model.tree)),
+    FirstOf: lambda rows, model: NumberView.point(rows, FORMS[FirstOf](model)),
+    Formula: lambda rows, model: formula_point(rows, model.tree),
     NumberTable: _number_table,
-    FirstOf: _first_point,
-    Mask: lambda rows, model: add_point(rows.of_columns(model.columns), model.model),
+    Mask: lambda rows, model: rows.of_columns(model.columns).point(model.model),
 }
 _SETS: dict[type, Callable[[Rows, Any], SetNodes]] = {
+    AllOf: lambda rows, model: NumberView.set(rows, FORMS[AllOf](model)),
+    AnyOf: lambda rows, model: NumberView.set(rows, FORMS[AnyOf](model)),
     Between: _between,
     Band: _band,
     ConformalInterval: _conformal_band,
     NumberTable: _interval_table,
-    AllOf: _meet_sets,
-    AnyOf: _join_sets,
-    Mask: lambda rows, model: add_set(rows.of_columns(model.columns), model.model),
+    Mask: lambda rows, model: rows.of_columns(model.columns).set(model.model),
 }
 
 
@@ -452,18 +390,14 @@ def give_unapplied(rows: Rows, models: Iterable[Any]) -> list[GraphOutput]:
         return []
     counts = _count(rows, models)
     if counts is None:
-        counts = rows.build.op("Mul", _holes(rows), rows.build.constant(0.0))
+        counts = _holes(rows) * 0.0
     return [GraphOutput("unapplied", rows.build.cast(counts, INT64), "INT64", (rows.width,))]
 
 
 def _count(rows: Rows, models: Iterable[Any]) -> Value | None:
     """For each missing value how many rules and formulas it leaves open, (n, d) float32."""
-    found = None
-    for model in models:
-        some = _count_source(rows, model)
-        if some is not None:
-            found = some if found is None else rows.build.op("Add", found, some)
-    return found
+    counts = [some for model in models if (some := _count_source(rows, model)) is not None]
+    return reduce(operator.add, counts) if counts else None
 
 
 def _count_source(rows: Rows, model: Any) -> Value | None:
@@ -479,14 +413,14 @@ def _count_source(rows: Rows, model: Any) -> Value | None:
     if not isinstance(table, Table):
         looks = np.zeros((1, rows.width))
         looks[0, list(list_columns(model, rows.width))] = 1.0
-        return build.op("Mul", _holes(rows), build.constant(looks))
+        return _holes(rows) * build.constant(looks)
     known = table_of(table)
     asks = np.zeros((len(known.rules), rows.width))
     for place, rule in enumerate(known.rules):
         asks[place, list(rule.spans)] = 1.0
     may_hit = hit_rules(build, rows.x, known, perhaps=True)  # not for sure, where it asks a hole
-    return build.op("Mul", build.op("MatMul", may_hit, build.constant(asks)), _holes(rows))
+    return build.op("MatMul", may_hit, build.constant(asks)) * _holes(rows)
 
 
 def _holes(rows: Rows) -> Value:
-    return rows.build.cast(rows.build.op("IsNaN", rows.x), SINGLE)
+    return rows.build.cast(rows.build.isnan(rows.x), SINGLE)

@@ -1,6 +1,7 @@
 """A graph computed on rows as it is compiled, with numpy."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ _TYPES = {code: dtype for dtype, code in CODES.items()}
 
 class Numpy(Ops):
     """Values are arrays; warnings of undefined numbers are the caller's to silence."""
+
+    arithmetic = True
 
     def __init__(self, rows: Array) -> None:
         self.rows = np.asarray(rows, np.float64)
@@ -32,25 +35,10 @@ class Numpy(Ops):
 
 
 def _reduce(run: Callable[..., Array]) -> Callable[..., Array]:
-    def reduce(x: Array, axes: Any, keepdims: int = 1) -> Array:
+    def reduced(x: Array, axes: Any, keepdims: int = 1) -> Array:
         return run(x, axis=tuple(np.ravel(axes).tolist()), keepdims=bool(keepdims))
 
-    return reduce
-
-
-def _arg(run: Callable[..., Array]) -> Callable[..., Array]:
-    def arg(x: Array, axis: int, keepdims: int) -> Array:
-        return run(x, axis=axis, keepdims=bool(keepdims))
-
-    return arg
-
-
-def _sum(x: Array, axes: Array, keepdims: int = 1) -> Array:
-    return x.sum(axis=tuple(axes.tolist()), keepdims=bool(keepdims), dtype=x.dtype)
-
-
-def _divide(a: Array, b: Array) -> Array:
-    return np.divide(a, b, dtype=np.result_type(a, b))
+    return reduced
 
 
 def _softmax(x: Array, axis: int) -> Array:
@@ -77,26 +65,17 @@ def _shape(x: Array, start: int = 0, end: int | None = None) -> Array:
     return np.array(x.shape[start:end], np.int64)
 
 
-def _fold(run: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    def fold(first: Array, *more: Array) -> Array:
-        for one in more:
-            first = run(first, one)
-        return first
-
-    return fold
-
-
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Add": np.add,
     "And": np.logical_and,
-    "ArgMax": _arg(np.argmax),
-    "ArgMin": _arg(np.argmin),
+    "ArgMax": np.argmax,
+    "ArgMin": np.argmin,
     "Cast": lambda x, to: np.asarray(x).astype(_TYPES[to]),
     "Clip": lambda x, low, high: np.clip(x, low, high),
     "Concat": lambda *parts, axis: np.concatenate(parts, axis),
     "CumSum": lambda x, axis: np.cumsum(x, axis=int(axis), dtype=x.dtype),
-    "Div": _divide,
+    "Div": np.divide,
     "Equal": np.equal,
     "Exp": np.exp,
     "Expand": lambda x, shape: np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))),
@@ -113,8 +92,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "LessOrEqual": np.less_equal,
     "Log": np.log,
     "MatMul": np.matmul,
-    "Max": _fold(np.maximum),
-    "Min": _fold(np.minimum),
+    "Max": lambda *parts: reduce(np.maximum, parts),
+    "Min": lambda *parts: reduce(np.minimum, parts),
     "Mul": np.multiply,
     "Neg": np.negative,
     "Not": np.logical_not,
@@ -122,7 +101,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "Pow": np.power,
     "ReduceMax": _reduce(np.max),
     "ReduceMin": _reduce(np.min),
-    "ReduceSum": _sum,
+    "ReduceSum": _reduce(np.sum),
     "Relu": lambda x: np.maximum(x, 0),
     "Shape": _shape,
     "Sin": np.sin,

@@ -5,7 +5,6 @@ through double precision and are rounded once.
 """
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,13 +12,16 @@ import numpy as np
 
 from ...errors import KnowledgeError
 from ..expressions import Tree
-from ..sources import Graded, Limits
+from ..sources import Grades, Limits, Predicted
 from .ops import DOUBLE, INT64, SINGLE, Answer, Ops, Value
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
 _DEGREE = 24
 _NEAR = float(np.finfo(SINGLE).eps) * 16  # by which rounding may make two ends cross
-_BINARY = {"+": "Add", "-": "Sub", "*": "Mul"}
+_PLAIN = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "neg": "Neg", "abs": "Abs"}
+_PLAIN |= {"sqrt": "Sqrt", "min": "Min", "max": "Max"}
+_PRECISE = {"exp": "Exp", "log": "Log", "**": "Pow"}
+_GUARDED = {"/": 1, "exp": 0, "min": 0, "max": 0, "**": 0}  # from which argument on
 _COMPARE = {  # when a comparison is true, and when it is false
     "<": (("Less",), ("GreaterOrEqual",)),
     "<=": (("LessOrEqual",), ("Greater",)),
@@ -44,7 +46,7 @@ class Formulas:
         # a formula of numbers only still answers for every row
         shape = o.op("Shape", o.columns(self.x, [0]))
         rows = o.op("Expand", self._part(tree), shape)
-        return o.op("Where", o.finite(rows), rows, o.constant(math.nan))
+        return o.where(o.finite(rows), rows, math.nan)
 
     def _part(self, tree: Tree) -> Any:
         if tree in self._known:
@@ -68,29 +70,20 @@ class Formulas:
             return self._logic(op, args)
         if op == "where":
             (true, false), yes, no = args
-            return o.op("Where", true, yes, o.op("Where", false, no, o.constant(math.nan)))
+            return o.where(true, yes, o.where(false, no, math.nan))
         return self._apply(op, args)
 
     def _apply(self, op: str, args: list[Value]) -> Value:
         o = self.o
-        if op in _BINARY:
-            return o.op(_BINARY[op], *args)
-        if op in ("neg", "abs", "sqrt"):
-            return o.op(op.capitalize(), *args)
-        if op == "/":
-            return self._guard(o.op("Div", *args), args[1])
-        if op == "exp":
-            return self._guard(self._precise("Exp", *args), *args)
-        if op == "log":
-            return self._precise("Log", *args)
-        if op == "log10":
-            wide = o.op("Log", o.cast(args[0], DOUBLE))
-            return o.cast(o.op("Div", wide, o.constant(math.log(10), DOUBLE)), SINGLE)
-        if op in ("min", "max"):
-            return self._guard(o.op(op.capitalize(), *args), *args)
-        if op == "**":
-            return self._guard(self._precise("Pow", *args), *args)
-        raise KnowledgeError(f"a formula has '{op}', which no graph computes")
+        if op in _PLAIN:
+            made = o.op(_PLAIN[op], *args)
+        elif op in _PRECISE:
+            made = self._precise(_PRECISE[op], *args)
+        elif op == "log10":
+            return o.cast(o.op("Log", o.cast(args[0], DOUBLE)) / math.log(10), SINGLE)
+        else:
+            raise KnowledgeError(f"a formula has '{op}', which no graph computes")
+        return self._guard(made, *(args[_GUARDED[op] :] if op in _GUARDED else ()))
 
     def _logic(self, op: str, args: list[Pair]) -> Pair:
         """Logic of three values: a truth is what is true and what is false; else undefined."""
@@ -102,21 +95,20 @@ class Formulas:
 
     def _compare(self, op: str, a: Value, b: Value) -> Pair:
         o = self.o
-        known = o.op("And", o.finite(a), o.finite(b))
+        known = o.finite(a) & o.finite(b)
         found = []
         for kinds in _COMPARE[op]:
             truths = [o.op(kind, a, b) for kind in kinds]
-            truth = truths[0] if len(truths) == 1 else o.op("Or", *truths)
-            found.append(o.op("And", truth, known))
+            found.append(o.either(*truths) & known)
         return found[0], found[1]
 
     def _power(self, base: Value, exponent: float) -> Value:
         """A fixed power; small ones by multiplication, as torch has them."""
         o = self.o
         if exponent == 2.0:
-            made = o.op("Mul", base, base)
+            made = base * base
         elif exponent == 3.0:
-            made = o.op("Mul", o.op("Mul", base, base), base)
+            made = base * base * base
         elif exponent == 0.5:
             made = o.op("Sqrt", base)
         elif exponent == 1.0:
@@ -133,24 +125,22 @@ class Formulas:
     def _guard(self, result: Value, *args: Value) -> Value:
         """The result, NaN where an argument is not finite: 1/inf and min would hide it."""
         for arg in args:
-            result = self.o.op("Where", self.o.finite(arg), result, self.o.constant(math.nan))
+            result = self.o.where(self.o.finite(arg), result, math.nan)
         return result
 
 
-def answer_graded(formulas: Formulas, source: Graded) -> Answer:
+def answer_graded(formulas: Formulas, source: Predicted) -> Answer:
     """The class of a formula's value, or with a spread the classes of a normal around it."""
     o, value = formulas.o, formulas.value(source.tree)
     if source.spread is None:
-        here = o.op("Equal", _grade(o, value, source.edges), _grades(o, source.edges))
-        return Answer(o.cast(o.op("And", here, o.finite(value)), SINGLE))
-    away = o.op("Sub", o.constant([list(source.written)], DOUBLE), o.cast(value, DOUBLE))
-    scale = o.constant(source.spread * math.sqrt(2.0), DOUBLE)
-    below = normal_below(o, o.op("Div", away, scale))  # (n, k - 1)
+        here = o.equal(_grade(o, value, source.cells), _grades(o, source.cells))
+        return Answer(o.cast(here & o.finite(value), SINGLE))
+    away = o.constant([list(source.cells.written)], DOUBLE) - o.cast(value, DOUBLE)
+    below = normal_below(o, away / (source.spread * math.sqrt(2.0)))  # (n, k - 1)
     shape = o.op("Shape", value)
     none, whole = (o.op("Expand", o.constant([[v]], DOUBLE), shape) for v in (0.0, 1.0))
-    upper, lower = o.op("Concat", below, whole, axis=1), o.op("Concat", none, below, axis=1)
-    rows = o.cast(o.op("Sub", upper, lower), SINGLE)
-    return Answer(o.op("Where", o.finite(value), rows, o.constant(0.0)))
+    rows = o.cast(o.concat(below, whole) - o.concat(none, below), SINGLE)
+    return Answer(o.where(o.finite(value), rows, 0.0))
 
 
 def answer_limits(formulas: Formulas, source: Limits, lacking: Value | None) -> Answer:
@@ -158,47 +148,38 @@ def answer_limits(formulas: Formulas, source: Limits, lacking: Value | None) -> 
 
     Where the ends may cross, rows that lack a value are not limited: with it they might.
     """
-    o = formulas.o
-    whole = None if lacking is None else o.op("Not", lacking)
-    ends: list[Value | None] = []
+    o, ends = formulas.o, list[Any]()
     for tree, far in ((source.lower, -math.inf), (source.upper, math.inf)):
-        if tree is None:
-            ends.append(None)
-            continue
-        value = formulas.value(tree)
-        known = o.finite(value)
-        known = known if whole is None else o.op("And", known, whole)
-        ends.append(o.op("Where", known, value, o.constant(far)))
-    low, high = ends
-    refused = None
-    if low is not None and high is not None:
-        low, high, crossed = _uncross(o, low, high)
-        refused = crossed if source.crossed == "error" else None
-    parts = []
-    for end, kind in ((low, "LessOrEqual"), (high, "GreaterOrEqual")):
-        if end is not None:
-            parts.append(o.op(kind, _grade(o, end, source.edges), _grades(o, source.edges)))
-    return Answer(parts[0] if len(parts) == 1 else o.op("And", *parts), refused)
+        if tree is not None:
+            value = formulas.value(tree)
+            known = o.finite(value) if lacking is None else o.finite(value) & ~lacking
+            ends.append(o.where(known, value, far))
+    refused, grades = None, _grades(o, source.cells)
+    if len(ends) == 2:
+        low, high, crossed = _uncross(o, *ends)
+        ends, refused = [low, high], crossed if source.crossed == "error" else None
+    first, last = (_grade(o, ends[at], source.cells) for at in (0, -1))
+    if source.upper is None:
+        return Answer(first <= grades)
+    rows = last >= grades
+    return Answer(rows if source.lower is None else (first <= grades) & rows, refused)
 
 
 def _uncross(o: Ops, low: Value, high: Value) -> tuple[Value, Value, Value]:
     """Ends in order, and where they cross by more than rounding: there they do not limit."""
-    size = o.op("Max", o.op("Abs", low), o.op("Abs", high))
-    apart = o.op("Greater", o.op("Sub", low, high), o.op("Mul", o.constant(_NEAR), size))
-    far = o.op("And", o.op("Greater", low, high), apart)
-    least = o.op("Where", far, o.constant(-math.inf), o.op("Min", low, high))
-    most = o.op("Where", far, o.constant(math.inf), o.op("Max", low, high))
-    return least, most, far
+    size = o.larger(abs(low), abs(high))
+    far = (low > high) & (low - high > _NEAR * size)
+    least = o.where(far, -math.inf, o.smaller(low, high))
+    return least, o.where(far, math.inf, o.larger(low, high)), far
 
 
-def _grade(o: Ops, value: Value, edges: Sequence[float]) -> Value:
+def _grade(o: Ops, value: Value, cells: Grades) -> Value:
     """The class of each number, (n, 1): one on an edge belongs to the class above."""
-    beyond = o.op("GreaterOrEqual", value, o.constant([list(edges)]))
-    return o.op("ReduceSum", o.cast(beyond, INT64), o.constant([1], INT64), keepdims=1)
+    return o.total(o.cast(value >= o.constant(cells.edges[None]), INT64))
 
 
-def _grades(o: Ops, edges: Sequence[float]) -> Value:
-    return o.constant([list(range(len(edges) + 1))], INT64)
+def _grades(o: Ops, cells: Grades) -> Value:
+    return o.constant([list(range(cells.k))], INT64)
 
 
 @cache
@@ -222,19 +203,13 @@ def normal_below(o: Ops, z: Value) -> Value:
     For z >= 0 erfc z is t·exp(P(t) - z²) with t = 2 / (2 + z) and a polynomial P.
     """
 
-    def number(value: float) -> Value:
-        return o.constant(value, DOUBLE)
-
     powers, middle, half = _tail()
-    size = o.op("Min", o.op("Abs", z), number(_FARTHEST))
-    t = o.op("Div", number(2.0), o.op("Add", number(2.0), size))
-    s = o.op("Div", o.op("Sub", t, number(middle)), number(half))
-    p = number(powers[-1])
+    size = o.smaller(abs(z), _FARTHEST)
+    t = 2.0 / (2.0 + size)
+    s = (t - middle) / half
+    p = o.constant(powers[-1], DOUBLE)
     for power in powers[-2::-1]:
-        p = o.op("Add", o.op("Mul", p, s), number(power))
-    tail = o.op("Mul", t, o.op("Exp", o.op("Sub", p, o.op("Mul", size, size))))
-    erf = o.op("Sub", number(1.0), tail)
-    above = o.op("Greater", z, number(0.0))
+        p = p * s + power
+    erf = 1.0 - t * o.op("Exp", p - size * size)
     # 1 - (1 - tail), as torch has it: a tail below 1e-16 is 0, and does not leave a range
-    whole = o.op("Add", number(1.0), o.op("Where", above, erf, o.op("Neg", erf)))
-    return o.op("Mul", whole, number(0.5))
+    return (1.0 + o.where(z > 0.0, erf, -erf)) * 0.5

@@ -10,21 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..knowledge import Known
-from ..sources import Soft
-from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Ops, Value
-from .sources import (
-    View,
-    average_prediction,
-    confuse,
-    first_prediction,
-    hide_levels,
-    join_ranges,
-    keep_inside,
-    looked_at,
-    meet_ranges,
-    refuse_rows,
-    weigh_odds,
-)
+from ..sources import Confused, Weighed
+from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Nodes, Ops, Value, own
+from .sources import View, hide_levels, keep_inside, refuse_rows
 
 
 class KnowledgeNodes(NamedTuple):
@@ -38,6 +26,9 @@ class KnowledgeNodes(NamedTuple):
 
 def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
     """Knowledge about classes on the graph's rows."""
+    if not o.arithmetic:
+        found: KnowledgeNodes = own(compile_knowledge(Nodes(o), known))
+        return found
     view = see_rows(o, known)
     allowed = range_answer(view, known)
     prior = prior_answer(view, known, allowed)
@@ -64,61 +55,20 @@ def join_sides(
     return KnowledgeNodes(rows, None if allowed is None else allowed.rows, refused)
 
 
-def every_class(o: Ops, x: Value, k: int) -> Value:
-    """A range that excludes nothing, (n, k) bool."""
-    return o.fill(True, k, BOOL, like=x)
-
-
 def range_answer(view: View, known: Known) -> Answer | None:
     """What the sources of the range allow together; None where there are none."""
-    side = known.range
-    if not side.sources:
-        return None
-    parts = [view.answer(source) for source in side.sources]
-    if len(parts) == 1:
-        return parts[0]
-    if side.combine == "any":
-        return join_ranges(view.o, parts)
-    lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-    return meet_ranges(view.o, parts, side.empty, lacking)
+    return view.answer(known.range) if known.range.sources else None
 
 
 def prior_answer(view: View, known: Known, allowed: Answer | None) -> Answer | None:
     """What the experts predict, before the range; None where there are none."""
-    if not known.predict.sources and not known.soft:
+    source: Any = known.predict if known.predict.sources else None
+    source = Weighed(source, known.soft) if known.soft else source
+    if source is None:
         return None
-    o, lacking = view.o, view.lacking(looked_at(known.range.sources))
-    soft = bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)
-    inside = allowed.rows if allowed is not None else None
-    if soft and inside is None:
-        inside = every_class(o, view.x, known.k)
-    found = _experts(view, known, inside, lacking) if known.predict.sources else None
-    if known.soft:
-        odds = [view.odds(one, inside) for one in known.soft]
-        unsure = o.either(*[view.undecided(one) for one in known.soft], lacking)
-        rows = weigh_odds(o, None if found is None else found.rows, odds, inside, unsure)
-        found = Answer(rows, None if found is None else found.refused)
-    assert found is not None
-    return found if known.confusion is None else confuse(o, found, known.confusion)
-
-
-def _experts(view: View, known: Known, inside: Value, lacking: Value | None) -> Answer:
-    side, around = known.predict, known.range.sources
-    parts = [
-        view.predict_soft(source, inside, lacking)
-        if isinstance(source, Soft)
-        else view.answer(source)
-        for source in side.sources
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    open_ = [
-        view.lacking(looked_at([source, *around] if isinstance(source, Soft) else [source]))
-        for source in side.sources
-    ]
-    if side.combine == "average":
-        return average_prediction(view.o, parts, side.weights, open_)
-    return first_prediction(view.o, parts, open_)
+    source = source if known.confusion is None else Confused(source, known.confusion)
+    inside = None if allowed is None else allowed.rows
+    return view.within(inside, known.range.sources).answer(source)
 
 
 class Part(NamedTuple):

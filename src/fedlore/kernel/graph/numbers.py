@@ -5,19 +5,22 @@ interval; intervals of one set may touch, which no answer depends on.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cells import cut_line
 from ..expressions import Tree
 from ..knowledge import Known
-from ..sources import Limits, NamedNumber, Table
+from ..sources import Limits, Predicted, Side, Table
 from .knowledge import see_rows, squeeze
-from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
-from .sources import View, answer_table, hit_rules, looked_at, refuse_rows
+from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Nodes, Ops, Value, own
+from .sources import View, answer_table, hit_rules, refuse_rows
 
+_ROWWISE: dict[str, Any] = {"axes": [1], "keepdims": 1}
 Pairs = tuple[tuple[float, float], ...]  # closed intervals, in order, none touching another
 
 
@@ -50,21 +53,15 @@ def some_number(o: Ops, sets: SetNodes) -> Value:
 
 def holds(o: Ops, sets: SetNodes, value: Value) -> Value:
     """Which intervals hold a number, ends included, (n, s); none holds what is not there."""
-    there = o.op("Not", o.op("IsNaN", sets.lower))
-    begun = o.op("LessOrEqual", sets.lower, value)
-    open_ = o.op("LessOrEqual", value, sets.upper)
-    return o.op("And", there, o.op("And", begun, open_))
+    return ~o.isnan(sets.lower) & ((sets.lower <= value) & (value <= sets.upper))
 
 
 def drop_crossed(
     o: Ops, low: Value, high: Value, count: int = 1, *, none: Value | None = None
 ) -> SetNodes:
     """Ends with NaN in place of those that crossed, or where there was nothing."""
-    gone = o.op("Greater", low, high)
-    gone = gone if none is None else o.op("Or", gone, none)
-    nothing = o.constant(math.nan, DOUBLE)
-    ends = (o.op("Where", gone, nothing, end) for end in (low, high))
-    return SetNodes(next(ends), next(ends), None, count)
+    gone = low > high if none is None else (low > high) | none
+    return SetNodes(o.where(gone, math.nan, low), o.where(gone, math.nan, high), width=count)
 
 
 def meet(o: Ops, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
@@ -75,100 +72,82 @@ def meet(o: Ops, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
     def wide(one: Value, other: Value) -> tuple[Value, Value]:  # (n, s, 1) and (n, 1, t)
         return o.op("Unsqueeze", one, first), o.op("Unsqueeze", other, second)
 
-    low = o.op("Max", *wide(a.lower, b.lower))
-    high = o.op("Min", *wide(a.upper, b.upper))
-    none = o.op("Or", *(o.op("IsNaN", end) for end in wide(a.lower, b.lower)))
+    low, high = o.larger(*wide(a.lower, b.lower)), o.smaller(*wide(a.upper, b.upper))
+    none = o.either(*(o.isnan(end) for end in wide(a.lower, b.lower)))
     low, high, none = (o.op("Flatten", part, axis=1) for part in (low, high, none))
     found = drop_crossed(o, low, high, a.width * b.width, none=none)
-    if not strict:
-        return found._replace(refused=refused)
-    gone = o.op("And", some_number(o, a), o.op("Not", some_number(o, found)))
-    return found._replace(refused=o.either(refused, gone))
+    if strict:
+        refused = o.either(refused, some_number(o, a) & ~some_number(o, found))
+    return found._replace(refused=refused)
 
 
 def join(o: Ops, parts: list[SetNodes]) -> SetNodes:
     """All intervals in order, each cut off where those before it have reached."""
-    lower = o.op("Concat", *[part.lower for part in parts], axis=1)
-    upper = o.op("Concat", *[part.upper for part in parts], axis=1)
+    lower, upper = o.concat(*[p.lower for p in parts]), o.concat(*[p.upper for p in parts])
     count = sum(part.width for part in parts)
-    none, far = o.op("IsNaN", lower), o.constant(math.inf, DOUBLE)
-    key = o.op("Where", none, far, lower)
-    size = o.constant([count], INT64)
+    none = o.isnan(lower)
+    key, size = o.where(none, math.inf, lower), o.constant([count], INT64)
     low, order = o.ops("TopK", key, size, results=2, axis=1, largest=0, sorted=1)
-    closed = o.op("Where", none, o.constant(-math.inf, DOUBLE), upper)
-    high = o.op("GatherElements", closed, order, axis=1)
+    high = o.op("GatherElements", o.where(none, -math.inf, upper), order, axis=1)
     reach = o.fill(-math.inf, 1, DOUBLE)
-    nothing = o.constant(math.nan, DOUBLE)
     lows, highs = [], []
     for place in range(count):
         begin, end = (o.columns(part, [place]) for part in (low, high))
-        swallowed = o.op("LessOrEqual", end, reach)
-        lows.append(o.op("Where", swallowed, nothing, o.op("Max", begin, reach)))
-        highs.append(o.op("Where", swallowed, nothing, end))
-        reach = o.op("Max", reach, end)
+        swallowed = end <= reach
+        lows.append(o.where(swallowed, math.nan, o.larger(begin, reach)))
+        highs.append(o.where(swallowed, math.nan, end))
+        reach = o.larger(reach, end)
     refused = o.either(*[part.refused for part in parts])
-    ends = (o.op("Concat", *part, axis=1) for part in (lows, highs))
-    return SetNodes(next(ends), next(ends), refused, count)
+    return SetNodes(o.concat(*lows), o.concat(*highs), refused, count)
 
 
 def bound_set(
     o: Ops, sets: SetNodes, bounds: tuple[float, float], empty: str, lacking: Value | None
 ) -> SetNodes:
     """What of a set lies in the bounds; where nothing does the row is refused, or all allowed."""
-    low = o.op("Max", sets.lower, o.constant(bounds[0], DOUBLE))
-    high = o.op("Min", sets.upper, o.constant(bounds[1], DOUBLE))
-    found = drop_crossed(o, low, high, sets.width, none=o.op("IsNaN", sets.lower))
-    none = o.op("Not", some_number(o, found))
+    low, high = o.larger(sets.lower, bounds[0]), o.smaller(sets.upper, bounds[1])
+    found = drop_crossed(o, low, high, sets.width, none=o.isnan(sets.lower))
+    none = ~some_number(o, found)
     if empty == "error":
         return found._replace(refused=o.either(sets.refused, none))
-    nothing = o.constant(math.nan, DOUBLE)
+    ends = [found.lower, found.upper]
     if lacking is not None:  # nothing may be left
-        none = o.op("Or", none, lacking)
-        ends = (o.op("Where", lacking, nothing, end) for end in (found.lower, found.upper))
-        found = SetNodes(next(ends), next(ends), width=found.width)
-    first, last = (o.op("Where", none, o.constant(end, DOUBLE), nothing) for end in bounds)
-    lower = o.op("Concat", first, found.lower, axis=1)
-    upper = o.op("Concat", last, found.upper, axis=1)
+        none = none | lacking
+        ends = [o.where(lacking, math.nan, end) for end in ends]
+    nothing = o.constant(math.nan, DOUBLE)
+    lower, upper = (
+        o.concat(o.where(none, bound, nothing), end)
+        for bound, end in zip(bounds, ends, strict=True)
+    )
     return SetNodes(lower, upper, sets.refused, sets.width + 1)
 
 
 def narrowest(o: Ops, hits: Value, ends: Array) -> SetNodes:
     """One interval a rule: the highest lower end and the lowest upper one of those that hit."""
-    hit = o.op("Greater", hits, o.constant(0.0))
-    sides = []
-    for place, far, kind in ((0, -math.inf, "ReduceMax"), (1, math.inf, "ReduceMin")):
-        named = o.constant(ends[None, :, place], DOUBLE)
-        said = o.op("Where", hit, named, o.constant(far, DOUBLE))
-        sides.append(o.op(kind, said, axes=[1], keepdims=1))
-    return drop_crossed(o, sides[0], sides[1])
+    low, high = (
+        o.op(kind, o.where(hits > 0.0, o.constant(ends[None, :, at], DOUBLE), far), **_ROWWISE)
+        for at, far, kind in ((0, -math.inf, "ReduceMax"), (1, math.inf, "ReduceMin"))
+    )
+    return drop_crossed(o, low, high)
 
 
-def cut_line(outcomes: list[Pairs]) -> tuple[Array, Array]:
+def cut_outcomes(outcomes: list[Pairs]) -> tuple[Array, Array]:
     """The line cut at all ends: pieces (p, 2), points and what lies between, in order, and which
     outcome holds which, (outcomes, p)."""
-    ends = sorted({end for one in outcomes for pair in one for end in pair if math.isfinite(end)})
-    line: list[tuple[float, float]] = []
-    before = -math.inf
-    for end in ends:
-        line += [(before, end), (end, end)]
-        before = end
-    line.append((before, math.inf))
+    line = cut_line(end for one in outcomes for pair in one for end in pair)
     inside = [[any(a <= p and q <= b for a, b in one) for p, q in line] for one in outcomes]
-    return np.array(line), np.array(inside)
+    return line, np.array(inside)
 
 
 def pick_pieces(o: Ops, allowed: Value, pieces: Array) -> SetNodes:
     """The allowed pieces of the line; a point only where neither neighbour is allowed."""
     count = len(pieces)
     point = np.arange(count) % 2 == 1
-    left = np.zeros((count, count), bool)
-    left[np.arange(count - 1), np.arange(1, count)] = True  # column j has its neighbour j - 1
+    left = np.eye(count, k=1, dtype=bool)  # column j has its neighbour j - 1
     around = o.constant((left | left.T) & point[None], SINGLE)
-    covered = o.op("Greater", o.op("MatMul", o.cast(allowed, SINGLE), around), o.constant(0.0))
-    alone = o.op("And", allowed, o.op("Not", covered))
-    nothing = o.constant(math.nan, DOUBLE)
-    ends = (o.op("Where", alone, o.constant(pieces[None, :, i], DOUBLE), nothing) for i in (0, 1))
-    return SetNodes(next(ends), next(ends), width=count)
+    alone = allowed & ~(o.op("MatMul", o.cast(allowed, SINGLE), around) > 0.0)
+    low, high = (o.where(alone, o.constant(end[None], DOUBLE), math.nan) for end in pieces.T)
+    return SetNodes(low, high, width=count)
 
 
 class NumberNodes(NamedTuple):
@@ -182,36 +161,51 @@ class NumberNodes(NamedTuple):
 
 def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     """Knowledge about a number on the graph's rows."""
-    view = see_rows(o, known)
+    if not o.arithmetic:
+        found: NumberNodes = own(compile_number_knowledge(Nodes(o), known))
+        return found
+    view = see_numbers(o, known)
     sets, point = set_answer(view, known), point_answer(view, known)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     trust = None if known.row_trust is None else view.trust(known.row_trust, known.trust)
-    bounds = (known.number.lower, known.number.upper)
-    nodes = join_number(o, point, sets, bounds, known.conflict, unusable)
+    nodes = join_number(o, point, sets, known.number.bounds, known.conflict, unusable)
     return nodes._replace(trust=trust)
 
 
-def set_answer(view: View, known: Known) -> SetNodes | None:
+class NumberView(View):
+    """Rows as knowledge about a number sees them; tables name pieces of the line."""
+
+    pieces: Array  # (p, 2)
+
+    def set(self, source: Any) -> SetNodes:
+        """The set of numbers that a source allows, or several together, before the bounds."""
+        return SETS[type(source)](self, source)
+
+    def point(self, source: Any) -> Answer:
+        """The number that a source names, or the first of several, (n, 1) double, else NaN."""
+        return POINTS[type(source)](self, source)
+
+
+def see_numbers(o: Ops, known: Known) -> NumberView:
+    """The graph's rows as knowledge about a number sees them."""
+    seen = see_rows(o, known)
+    view = NumberView(o, seen.x, holes=seen.holes)
+    view.pieces = known.number.pieces
+    return view
+
+
+def set_answer(view: NumberView, known: Known) -> SetNodes | None:
     """What the sources of the range allow together, within the bounds; None: there are none."""
-    o, side = view.o, known.range
+    side = known.range
     if not side.sources:
         return None
-    parts = [_set(view, known, source) for source in side.sources]
-    if side.combine == "any" and len(parts) > 1:
-        found = join(o, parts)
-    else:
-        found = meet_all(o, parts, strict=side.empty == "error")
-    lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-    return bound_set(o, found, (known.number.lower, known.number.upper), side.empty, lacking)
+    lacking = None if side.empty == "error" else view.lacking(side.sources)
+    return bound_set(view.o, view.set(side), known.number.bounds, side.empty, lacking)
 
 
-def point_answer(view: View, known: Known) -> Answer | None:
+def point_answer(view: NumberView, known: Known) -> Answer | None:
     """The number that the experts name, before the range; None where there are none."""
-    sources = known.predict.sources
-    if not sources:
-        return None
-    parts = [_point(view, known, source) for source in sources]
-    return first_point(view.o, parts, [view.lacking(looked_at([source])) for source in sources])
+    return view.point(known.predict) if known.predict.sources else None
 
 
 def join_number(
@@ -228,15 +222,11 @@ def join_number(
         return NumberNodes(None, sets, o.either(unusable, refused))
     refused = o.either(refused, point.refused)
     limits = sets or bound_rows(o, bounds)
-    inside = o.any(holds(o, limits, point.rows))
-    spoken = o.op("Not", o.op("IsNaN", point.rows))
-    outside = o.op("And", spoken, o.op("Not", inside))
+    outside = ~o.isnan(point.rows) & ~o.any(holds(o, limits, point.rows))
     if conflict == "error":
         return NumberNodes(point.rows, sets, o.either(unusable, refused, outside))
-    nothing = o.constant(math.nan, DOUBLE)
-    moved = nearest(o, limits, point.rows) if conflict == "project" else nothing
-    kept = o.op("Where", outside, moved, point.rows)
-    return NumberNodes(kept, sets, o.either(unusable, refused))
+    moved = nearest(o, limits, point.rows) if conflict == "project" else math.nan
+    return NumberNodes(o.where(outside, moved, point.rows), sets, o.either(unusable, refused))
 
 
 def bound_rows(o: Ops, bounds: tuple[float, float]) -> SetNodes:
@@ -248,24 +238,20 @@ def limit_set(view: View, lower: Tree | float | None, upper: Tree | float | None
     """Between two formulas or numbers; one that is absent or undefined does not limit."""
     o, ends = view.o, []
     for side, far in ((lower, -math.inf), (upper, math.inf)):
-        if not isinstance(side, tuple):
+        if isinstance(side, tuple):
+            value = o.cast(view.formulas.value(side), DOUBLE)
+            ends.append(o.where(o.isnan(value), far, value))
+        else:
             ends.append(o.fill(far if side is None else float(side), 1, DOUBLE))
-            continue
-        value = o.cast(view.formulas.value(side), DOUBLE)
-        ends.append(o.op("Where", o.op("IsNaN", value), o.constant(far, DOUBLE), value))
     low, high = ends
-    both = lower is not None and upper is not None
-    return SetNodes(low, high, o.op("Greater", low, high) if both else None)
+    return SetNodes(low, high, None if lower is None or upper is None else low > high)
 
 
 def band_set(o: Ops, point: Answer, below: float, above: float) -> SetNodes:
     """All numbers around a point; everything where it is silent."""
-    silent = o.op("IsNaN", point.rows)
-    ends = []
-    for kind, width, far in (("Sub", below, -math.inf), ("Add", above, math.inf)):
-        end = o.op(kind, point.rows, o.constant(width, DOUBLE))
-        ends.append(o.op("Where", silent, o.constant(far, DOUBLE), end))
-    return SetNodes(ends[0], ends[1], point.refused)
+    silent = o.isnan(point.rows)
+    low = o.where(silent, -math.inf, point.rows - float(below))
+    return SetNodes(low, o.where(silent, math.inf, point.rows + float(above)), point.refused)
 
 
 def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
@@ -274,20 +260,17 @@ def table_set(view: View, table: Table, outcomes: list[Pairs]) -> SetNodes:
     hits = hit_rules(o, view.x, table)  # (n, rules), 0 or 1
     if table.policy == "intersect" and all(len(one) == 1 for one in outcomes):
         return narrowest(o, hits, np.array([one[0] for one in outcomes]))
-    pieces, inside = cut_line(outcomes)
+    pieces, inside = cut_outcomes(outcomes)
     joins = table.policy == "union"
     may_hit = hit_rules(o, view.x, table, perhaps=True) if joins and view.holes else hits
     count = o.op("MatMul", may_hit, o.constant(inside if joins else ~inside, SINGLE))
-    some = o.op("Greater", count, o.constant(0.0))  # (n, pieces)
-    if joins:
-        silent = o.op("Not", o.any(o.op("Greater", hits, o.constant(0.0))))
-        return pick_pieces(o, o.op("Or", some, silent), pieces)
-    return pick_pieces(o, o.op("Not", some), pieces)
+    some = count > 0.0  # (n, pieces)
+    return pick_pieces(o, some | ~o.any(hits > 0.0) if joins else ~some, pieces)
 
 
-def formula_point(view: View, source: NamedNumber) -> Answer:
+def formula_point(view: View, tree: Tree) -> Answer:
     """The number that a formula names, (n, 1) double, NaN where it is undefined."""
-    return Answer(view.o.cast(view.formulas.value(source.tree), DOUBLE))
+    return Answer(view.o.cast(view.formulas.value(tree), DOUBLE))
 
 
 def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
@@ -300,28 +283,8 @@ def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
     over = Table(table.name, rules, table.policy, len(named))
     found = answer_table(o, view.x, over, view.holes)
     rows = o.cast(found.rows, DOUBLE)
-    some = o.op("Greater", o.total(rows), o.constant(0.0, DOUBLE))
     number = o.op("MatMul", rows, o.constant(np.array(named)[:, None], DOUBLE))
-    return Answer(o.op("Where", some, number, o.constant(math.nan, DOUBLE)), found.refused)
-
-
-def first_point(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]) -> Answer:
-    """The first expert who names a number; whoever lacks a value might have spoken."""
-    number, over = parts[0].rows, None
-    for part, lacks in zip(parts[1:], lacking, strict=False):
-        over = o.either(over, lacks)
-        silent = o.op("IsNaN", number)
-        silent = silent if over is None else o.op("And", silent, o.op("Not", over))
-        number = o.op("Where", silent, part.rows, number)
-    return Answer(number, o.either(*[part.refused for part in parts]))
-
-
-def meet_all(o: Ops, parts: Sequence[SetNodes], *, strict: bool) -> SetNodes:
-    """What all sets hold; `strict` refuses a row in which nothing is left."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = meet(o, found, part, strict=strict)
-    return found
+    return Answer(o.where(o.total(rows) > 0.0, number, math.nan), found.refused)
 
 
 def number_outputs(
@@ -329,30 +292,57 @@ def number_outputs(
 ) -> tuple[Value, Value, Value]:
     """Number (n,), interval (n, 2) and refusals (n,), each number moved to the nearest of a set.
 
-    `numbers` are the one that is given out and both ends of its interval, (n, 1) each.
+    `numbers` are the one that is given out and both ends of its interval, (n, 1) each; whatever
+    they are, the ends lie on either side of the number.
     """
     refused = o.op("Or", refused, o.op("Not", some_number(o, sets)))
     nothing = o.constant(math.nan, DOUBLE)
-    shown = [
-        o.op("Where", refused, nothing, nearest(o, sets, o.guard(value, DOUBLE)))
-        for value in numbers
-    ]
+    number, low, high = (o.guard(value, DOUBLE) for value in numbers)
+    ends = o.op("Min", low, number), o.op("Max", high, number)
+    shown = [o.op("Where", refused, nothing, nearest(o, sets, value)) for value in (number, *ends)]
     interval = o.op("Concat", *shown[1:], axis=1)
     return squeeze(o, shown[0]), interval, squeeze(o, refused)
 
 
-def _set(view: View, known: Known, source: Table | Limits) -> SetNodes:
-    if isinstance(source, Limits):
-        return limit_set(view, source.lower, source.upper)
-    outcomes = [_pairs(known.number.pieces, sorted(rule.outcome)) for rule in source.rules]
-    return table_set(view, source, outcomes)
+def _table_set(view: NumberView, table: Table) -> SetNodes:
+    outcomes = [_pairs(view.pieces, sorted(rule.outcome)) for rule in table.rules]
+    return table_set(view, table, outcomes)
 
 
-def _point(view: View, known: Known, source: Table | NamedNumber) -> Answer:
-    if isinstance(source, NamedNumber):
-        return formula_point(view, source)
-    values = [float(known.number.pieces[min(rule.outcome), 0]) for rule in source.rules]
-    return table_point(view, source, values)
+def _side_set(view: NumberView, side: Side) -> SetNodes:
+    parts = [view.set(source) for source in side.sources]
+    if side.combine == "any" and len(parts) > 1:
+        return join(view.o, parts)
+    return reduce(partial(meet, view.o, strict=side.empty == "error"), parts)
+
+
+def _table_point(view: NumberView, table: Table) -> Answer:
+    values = [float(view.pieces[min(rule.outcome), 0]) for rule in table.rules]
+    return table_point(view, table, values)
+
+
+def _first_point(view: NumberView, side: Side) -> Answer:
+    """The first expert who names a number; whoever lacks a value might have spoken."""
+    o, parts = view.o, [view.point(source) for source in side.sources]
+    number, over = parts[0].rows, None
+    for part, source in zip(parts[1:], side.sources, strict=False):
+        over = o.either(over, view.lacking([source]))
+        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
+        number = o.where(silent, part.rows, number)
+    return Answer(number, o.either(*[part.refused for part in parts]))
+
+
+#: What each kind of source says of a number.
+SETS: dict[type, Callable[[NumberView, Any], SetNodes]] = {
+    Table: _table_set,
+    Limits: lambda view, source: limit_set(view, source.lower, source.upper),
+    Side: _side_set,
+}
+POINTS: dict[type, Callable[[NumberView, Any], Answer]] = {
+    Table: _table_point,
+    Predicted: lambda view, source: formula_point(view, source.tree),
+    Side: _first_point,
+}
 
 
 def _pairs(pieces: Array, places: Sequence[int]) -> Pairs:

@@ -1,7 +1,8 @@
 """The operators that knowledge is compiled to: one compiler, and a backend for each use of it.
 
 A backend makes a node, expects one in a given graph, or computes it on rows. What a value is, a
-name, a term or an array, is the backend's own matter.
+name, a term or an array, is the backend's own matter; inside the compiler it has arithmetic,
+an array its own and any other that of `Node`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,6 +17,11 @@ SINGLE, DOUBLE, INT64, BOOL = np.float32, np.float64, np.int64, np.bool_
 CODES = {SINGLE: 1, DOUBLE: 11, INT64: 7, BOOL: 9}  # of ONNX
 LARGEST = float(np.finfo(SINGLE).max)
 
+_TYPES = {code: dtype for dtype, code in CODES.items()}
+_TRUTHS = {"And", "Or", "Not", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
+_TRUTHS |= {"IsNaN", "IsInf"}
+_PLACES = {"ArgMax", "ArgMin", "Shape"}
+
 
 class Answer(NamedTuple):
     """Rows of a prediction (float32) or a range (bool), (n, k), and where they are refused."""
@@ -25,9 +31,13 @@ class Answer(NamedTuple):
 
 
 class Ops(ABC):
-    """Operators of ONNX, set 17, and what is often put together from them."""
+    """Operators of ONNX, set 17, and what is often put together from them.
+
+    A plain number beside a value is a constant of that value's type.
+    """
 
     rows: Value  # the graph's input, (n, d) in double precision
+    arithmetic = False  # whether values have it
 
     @abstractmethod
     def ops(self, kind: str, *inputs: Value, results: int, **attributes: Any) -> list[Value]:
@@ -47,6 +57,34 @@ class Ops(ABC):
 
     def cast(self, value: Value, dtype: Any) -> Value:
         return self.op("Cast", value, to=CODES[dtype])
+
+    def like(self, value: Any, other: Value) -> Value:
+        """A value itself; a plain number as a constant of another value's type."""
+        plain = isinstance(value, int | float)
+        return self.constant(value, np.dtype(other.dtype).type) if plain else value
+
+    def where(self, truth: Value, yes: Any, no: Any) -> Value:
+        return self.op("Where", truth, self.like(yes, no), self.like(no, yes))
+
+    def larger(self, value: Value, *others: Any) -> Value:
+        return self.op("Max", value, *(self.like(one, value) for one in others))
+
+    def smaller(self, value: Value, *others: Any) -> Value:
+        return self.op("Min", value, *(self.like(one, value) for one in others))
+
+    def between(self, value: Value, low: Any, high: Any) -> Value:
+        """A value, cut off at both ends."""
+        return self.smaller(self.larger(value, low), high)
+
+    def equal(self, value: Value, other: Any) -> Value:
+        return self.op("Equal", value, self.like(other, value))
+
+    def isnan(self, value: Value) -> Value:
+        return self.op("IsNaN", value)
+
+    def concat(self, *parts: Value) -> Value:
+        """Columns side by side."""
+        return self.op("Concat", *parts, axis=1)
 
     def any(self, truths: Value) -> Value:
         """Whether one of (n, k) bool is true, (n, 1)."""
@@ -90,3 +128,74 @@ class Ops(ABC):
         limit = float(np.finfo(dtype).max)
         number = self.op("Where", self.op("IsNaN", scores), self.constant(0.0, dtype), scores)
         return self.op("Clip", number, self.constant(-limit, dtype), self.constant(limit, dtype))
+
+
+def _binary(kind: str, *, turned: bool = False) -> Any:
+    def run(self: "Node", other: Any) -> Value:
+        other = self.o.like(other, self)
+        return self.o.op(kind, *((other, self) if turned else (self, other)))
+
+    return run
+
+
+class Node:
+    """A value of a backend that computes nothing, with the arithmetic that arrays have."""
+
+    def __init__(self, o: Ops, own: Value, dtype: Any) -> None:
+        self.o, self.own, self.dtype = o, own, dtype
+
+    __add__, __radd__ = _binary("Add"), _binary("Add", turned=True)
+    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", turned=True)
+    __mul__, __rmul__ = _binary("Mul"), _binary("Mul", turned=True)
+    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", turned=True)
+    __lt__, __le__ = _binary("Less"), _binary("LessOrEqual")
+    __gt__, __ge__ = _binary("Greater"), _binary("GreaterOrEqual")
+    __and__, __or__ = _binary("And"), _binary("Or")
+
+    def __invert__(self) -> Value:
+        return self.o.op("Not", self)
+
+    def __neg__(self) -> Value:
+        return self.o.op("Neg", self)
+
+    def __abs__(self) -> Value:
+        return self.o.op("Abs", self)
+
+
+class Nodes(Ops):
+    """A backend whose values have arithmetic, around one whose values have none."""
+
+    arithmetic = True
+
+    def __init__(self, inner: Ops) -> None:
+        self.inner = inner
+        self.rows = Node(self, inner.rows, DOUBLE)
+
+    def ops(self, kind: str, *inputs: Value, results: int, **attributes: Any) -> list[Value]:
+        made = self.inner.ops(kind, *map(own, inputs), results=results, **attributes)
+        types = (dtype_of(kind, inputs, attributes), INT64)  # TopK has places behind the numbers
+        return [Node(self, one, dtype) for one, dtype in zip(made, types, strict=False)]
+
+    def constant(self, value: Any, dtype: Any = SINGLE) -> Value:
+        return Node(self, self.inner.constant(value, dtype), dtype)
+
+    def weight(self, name: str, values: Array) -> Value:
+        return Node(self, self.inner.weight(name, values), values.dtype.type)
+
+
+def own(value: Any) -> Any:
+    """What stands behind a value with arithmetic, or behind all of some."""
+    if isinstance(value, tuple):
+        return type(value)(*map(own, value))
+    return value.own if isinstance(value, Node) else value
+
+
+def dtype_of(kind: str, inputs: Any, attributes: Any) -> Any:
+    """The type of what an operator makes."""
+    if kind in _TRUTHS:
+        return BOOL
+    if kind in _PLACES:
+        return INT64
+    if kind == "Cast":
+        return _TYPES.get(attributes["to"])
+    return inputs[1 if kind == "Where" else 2 if kind == "OneHot" else 0].dtype

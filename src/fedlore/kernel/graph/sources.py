@@ -5,8 +5,11 @@ their odds inside the range.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import operator
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import reduce
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from ..cells import before
 from ..expressions import columns_in
 from ..knowledge import RowTrust
 from ..schema import Feature
-from ..sources import Graded, Limits, Soft, Table
+from ..sources import Confused, Limits, Predicted, Side, Soft, Table, Weighed
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
 
@@ -27,15 +30,15 @@ def answer_table(o: Ops, x: Value, table: Table, holes: bool) -> Answer:
     if table.policy in ("first", "priority"):
         which = o.op("ArgMax", hits, axis=1, keepdims=0)  # the first of equal ones
         row = o.op("Gather", o.constant(table.named, SINGLE), which, axis=0)
-        return Answer(o.op("Mul", row, o.op("ReduceMax", hits, axes=[1], keepdims=1)))
+        return Answer(row * o.op("ReduceMax", hits, axes=[1], keepdims=1))
     if table.policy == "intersect":
-        allowed = o.op("Not", _named(o, hits, ~table.named))
-        return Answer(allowed, o.op("Not", o.any(allowed)))
+        allowed = ~_named(o, hits, ~table.named)
+        return Answer(allowed, ~o.any(allowed))
     named = _named(o, hits, table.named)
     if table.policy == "union":
-        return Answer(o.op("Or", named, o.op("Not", o.any(named))))
+        return Answer(named | ~o.any(named))
     rows = o.cast(named, SINGLE)
-    return Answer(rows, o.op("Greater", o.total(rows), o.constant(1.0)))
+    return Answer(rows, o.total(rows) > 1.0)
 
 
 def _answer_perhaps(o: Ops, x: Value, table: Table, hits: Value) -> Answer:
@@ -43,21 +46,20 @@ def _answer_perhaps(o: Ops, x: Value, table: Table, hits: Value) -> Answer:
     may_hit = hit_rules(o, x, table, perhaps=True)
     if table.policy in ("first", "priority"):  # behind a sure rule none can speak
         count = o.op("CumSum", hits, o.constant(1, INT64))
-        may_hit = o.op("Mul", may_hit, o.cast(o.op("Equal", count, hits), SINGLE))
+        may_hit = may_hit * o.cast(o.equal(count, hits), SINGLE)
     named, some = _named(o, may_hit, table.named), o.any(hits)
     if table.policy == "union":
-        return Answer(o.op("Or", named, o.op("Not", some)))
-    one = o.op("Equal", o.total(o.cast(named, SINGLE)), o.constant(1.0))
-    rows = o.cast(o.op("And", named, o.op("And", some, one)), SINGLE)
+        return Answer(named | ~some)
+    one = o.equal(o.total(o.cast(named, SINGLE)), 1.0)
+    rows = o.cast(named & (some & one), SINGLE)
     if table.policy != "unique":
         return Answer(rows)
-    sure = o.total(o.cast(_named(o, hits, table.named), SINGLE))
-    return Answer(rows, o.op("Greater", sure, o.constant(1.0)))
+    return Answer(rows, o.total(o.cast(_named(o, hits, table.named), SINGLE)) > 1.0)
 
 
 def _named(o: Ops, hits: Value, classes: Array) -> Value:
     """The classes that some hitting rule marks, (n, k) bool."""
-    return o.op("Greater", o.op("MatMul", hits, o.constant(classes, SINGLE)), o.constant(0.0))
+    return o.op("MatMul", hits, o.constant(classes, SINGLE)) > 0.0
 
 
 def hit_rules(o: Ops, x: Value, table: Table, *, perhaps: bool = False) -> Value:
@@ -68,13 +70,12 @@ def hit_rules(o: Ops, x: Value, table: Table, *, perhaps: bool = False) -> Value
         value = o.columns(x, column)  # (n,)
         bucket = o.constant(0, INT64)
         if len(cuts):
-            wide = o.op("Unsqueeze", value, o.constant([1], INT64))
-            beyond = o.cast(o.op("GreaterOrEqual", wide, o.constant(cuts)), INT64)
-            bucket = o.op("ReduceSum", beyond, o.constant([1], INT64), keepdims=0)
-        missing = o.constant(len(cuts) + 1, INT64)
-        bucket = o.op("Where", o.op("IsNaN", value), missing, bucket)
+            beyond = o.op("Unsqueeze", value, o.constant([1], INT64)) >= o.constant(cuts)
+            axis = o.constant([1], INT64)
+            bucket = o.op("ReduceSum", o.cast(beyond, INT64), axis, keepdims=0)
+        bucket = o.where(o.isnan(value), len(cuts) + 1, bucket)
         found = o.op("Gather", o.constant(met), bucket, axis=0)  # (n, rules)
-        hits = found if hits is None else o.op("Mul", hits, found)
+        hits = found if hits is None else hits * found
     # rules without conditions hit every row
     return o.fill(1.0, len(table.rules), like=x) if hits is None else hits
 
@@ -114,18 +115,13 @@ class Hits(NamedTuple):
 
 def table_odds(o: Ops, source: Soft, hits: Hits, allowed: Value) -> Odds:
     """The soft rules of a table that are heard, each inside the range."""
-    named = source.inner.named.astype(DOUBLE)
-    softly = o.constant(source.shares[None] < 1, SINGLE)
-    speaking = o.op("Mul", _speaking(o, source, hits), softly)
-    inside = o.op("MatMul", o.cast(allowed, DOUBLE), o.constant(named.T, DOUBLE))
-    hit = o.op("Greater", speaking, o.constant(0.0))
-    toward, against, heard = _log_odds(o, source.shares, inside, allowed, hit)
-    odds = o.op(
-        "Add",
-        o.op("MatMul", toward, o.constant(named, DOUBLE)),
-        o.op("MatMul", against, o.constant(1.0 - named, DOUBLE)),
-    )
-    return Odds(o.op("Mul", odds, o.cast(allowed, DOUBLE)), o.any(heard))
+    named, wide = source.inner.named.astype(DOUBLE), o.cast(allowed, DOUBLE)
+    speaking = _speaking(o, source, hits) * o.constant(source.shares[None] < 1, SINGLE)
+    inside = o.op("MatMul", wide, o.constant(named.T, DOUBLE))
+    toward, against, heard = _log_odds(o, source.shares, inside, allowed, speaking > 0.0)
+    odds = o.op("MatMul", toward, o.constant(named, DOUBLE))
+    odds = odds + o.op("MatMul", against, o.constant(1.0 - named, DOUBLE))
+    return Odds(odds * wide, o.any(heard))
 
 
 def table_rows(o: Ops, source: Soft, hits: Hits, allowed: Value, unsure: Value | None) -> Value:
@@ -133,27 +129,21 @@ def table_rows(o: Ops, source: Soft, hits: Hits, allowed: Value, unsure: Value |
     certain = source.inner.named * (source.shares == 1)[:, None]
     sure = o.op("MatMul", o.cast(_speaking(o, source, hits), DOUBLE), o.constant(certain, DOUBLE))
     soft = odds_rows(o, table_odds(o, source, hits, allowed), allowed, unsure)
-    outright = o.any(o.op("Greater", sure, o.constant(0.0, DOUBLE)))
-    return o.cast(o.op("Where", outright, sure, soft), SINGLE)
+    return o.cast(o.where(o.any(sure > 0.0), sure, soft), SINGLE)
 
 
 def set_odds(o: Ops, named: Value, confidence: float, allowed: Value) -> Odds:
     """What is said of named classes, (n, k) bool, with one confidence."""
-    inside = o.total(o.cast(o.op("And", named, allowed), DOUBLE))
+    inside = o.total(o.cast(named & allowed, DOUBLE))
     toward, against, heard = _log_odds(o, np.array([confidence]), inside, allowed, None)
-    odds = o.op("Where", named, toward, against)
-    rows = o.op("Where", o.op("And", heard, allowed), odds, o.constant(0.0, DOUBLE))
-    return Odds(rows, heard)
+    return Odds(o.where(heard & allowed, o.where(named, toward, against), 0.0), heard)
 
 
 def odds_rows(o: Ops, odds: Odds, allowed: Value, unsure: Value | None) -> Value:
     """Distributions over the range, (n, k) double; zero rows where nothing is heard for sure."""
-    masked = o.op("Where", allowed, odds.rows, o.constant(-math.inf, DOUBLE))
-    shares = o.op("Softmax", masked, axis=1)
-    heard = odds.heard
-    if unsure is not None:
-        heard = o.op("And", heard, o.op("Not", unsure))
-    return o.op("Where", heard, shares, o.constant(0.0, DOUBLE))
+    shares = o.op("Softmax", o.where(allowed, odds.rows, -math.inf), axis=1)
+    heard = odds.heard if unsure is None else odds.heard & ~unsure
+    return o.where(heard, shares, 0.0)
 
 
 def weigh_odds(
@@ -162,23 +152,20 @@ def weigh_odds(
     """An expert's rows with the odds of all soft ranges multiplied in, (n, k) float32."""
     odds = parts[0]
     for more in parts[1:]:
-        odds = Odds(o.op("Add", odds.rows, more.rows), o.op("Or", odds.heard, more.heard))
+        odds = Odds(odds.rows + more.rows, odds.heard | more.heard)
     alone = odds_rows(o, odds, allowed, unsure)
     if expert is None:
         return o.cast(alone, SINGLE)
-    zero, one = o.constant(0.0, DOUBLE), o.constant(1.0, DOUBLE)
     expert = o.cast(expert, DOUBLE)
     top = o.op("ReduceMax", odds.rows, axes=[1], keepdims=1)
-    moved = o.op("Mul", expert, o.op("Exp", o.op("Sub", odds.rows, top)))
+    moved = expert * o.op("Exp", odds.rows - top)
     total = o.total(moved)
-    some = o.op("Greater", total, zero)
-    kept = o.op("Div", moved, o.op("Where", some, total, one))
-    kept = o.op("Where", o.op("And", some, odds.heard), kept, expert)
+    some = total > 0.0
+    kept = o.where(some & odds.heard, moved / o.where(some, total, 1.0), expert)
     if unsure is not None:
-        outright = o.any(o.op("Equal", expert, one))
-        kept = o.op("Where", o.op("And", unsure, o.op("Not", outright)), zero, kept)
-    spoken = o.any(o.op("Not", o.op("Equal", expert, zero)))
-    return o.cast(o.op("Where", spoken, kept, alone), SINGLE)
+        kept = o.where(unsure & ~o.any(o.equal(expert, 1.0)), 0.0, kept)
+    spoken = o.any(~o.equal(expert, 0.0))
+    return o.cast(o.where(spoken, kept, alone), SINGLE)
 
 
 def _speaking(o: Ops, source: Soft, hits: Hits) -> Value:
@@ -187,78 +174,90 @@ def _speaking(o: Ops, source: Soft, hits: Hits) -> Value:
         return hits.sure
     may_hit = hits.sure if hits.perhaps is None else hits.perhaps
     count = o.op("CumSum", may_hit, o.constant(1, INT64))
-    first = o.cast(o.op("Equal", count, o.constant(1.0)), SINGLE)
-    return o.op("Mul", hits.sure, first)
+    return hits.sure * o.cast(o.equal(count, 1.0), SINGLE)
 
 
 def _log_odds(
     o: Ops, shares: Array, inside: Value, allowed: Value, hit: Value | None
 ) -> tuple[Value, Value, Value]:
     """Log weights against an even spread, 0 where nothing is heard, and where something is."""
-    zero, one = o.constant(0.0, DOUBLE), o.constant(1.0, DOUBLE)
     every = o.total(o.cast(allowed, DOUBLE))
-    outside = o.op("Sub", every, inside)
-    heard = o.op("And", o.op("Greater", inside, zero), o.op("Greater", outside, zero))
-    heard = heard if hit is None else o.op("And", hit, heard)
+    outside = every - inside
+    heard = (inside > 0.0) & (outside > 0.0)
+    heard = heard if hit is None else hit & heard
     sides = []
     for share, count in ((shares, inside), (1.0 - shares, outside)):
-        mass = o.op("Mul", o.constant(share[None], DOUBLE), every)
-        ratio = o.op("Log", o.op("Div", mass, o.op("Max", count, one)))
-        sides.append(o.op("Where", heard, ratio, zero))
+        mass = o.constant(share[None], DOUBLE) * every
+        sides.append(o.where(heard, o.op("Log", mass / o.larger(count, 1.0)), 0.0))
     return sides[0], sides[1], heard
 
 
 class View:
-    """Rows x, float32 (n, d), as knowledge sees them; with `holes` some values may be missing."""
+    """Rows x, float32 (n, d), as knowledge sees them; with `holes` some values may be missing.
+
+    Soft sources speak inside of `allowed`, (n, k) bool, which the sources `around` them say.
+    """
+
+    allowed: Value | None = None
+    around: Sequence[Any] = ()
 
     def __init__(self, o: Ops, x: Value, *, holes: bool) -> None:
         self.o, self.x, self.holes = o, x, holes
         self.formulas = Formulas(o, x)
 
-    def lacking(self, columns: Sequence[int]) -> Value | None:
-        """Rows in which one of these columns is missing, (n, 1); None where none can be."""
+    def within(self, allowed: Value | None, around: Sequence[Any]) -> Self:
+        """The same rows, of which a range is known."""
+        view = copy(self)
+        view.allowed, view.around = allowed, around
+        return view
+
+    def looks(self, sources: Sequence[Any]) -> Sequence[int]:
+        """The columns that some sources look at; soft ones at those of the range too."""
+        soft = any(isinstance(source, Soft) for source in sources)
+        return looked_at([*sources, *self.around] if soft else sources)
+
+    def lacking(self, sources: Sequence[Any]) -> Value | None:
+        """Rows in which a value is missing that some sources look at, (n, 1); None: never."""
+        return self.missing(self.looks(sources))
+
+    def missing(self, columns: Sequence[int]) -> Value | None:
+        """Rows in which one of some columns is missing, (n, 1); None where none can be."""
         if not self.holes or not columns:
             return None
-        return self.o.any(self.o.op("IsNaN", self.o.columns(self.x, list(columns))))
+        return self.o.any(self.o.isnan(self.o.columns(self.x, list(columns))))
 
-    def answer(self, source: Table | Limits | Graded) -> Answer:
-        """What a source says that always holds."""
-        if isinstance(source, Table):
-            return answer_table(self.o, self.x, source, self.holes)
-        if isinstance(source, Graded):
-            return answer_graded(self.formulas, source)
-        open_ended = source.crossed == "error" or len(source.trees) < 2
-        lacking = None if open_ended else self.lacking(looked_at([source]))
-        return answer_limits(self.formulas, source, lacking)
+    def answer(self, source: Any) -> Answer:
+        """What a source says of classes, or several together."""
+        return ANSWERS[type(source)](self, source)
 
     def odds(self, source: Soft, allowed: Value) -> Odds:
         """What a source that holds in most cases adds to the weights inside a range."""
         if isinstance(source.inner, Table):
-            return table_odds(self.o, source, self._hits(source.inner), allowed)
-        named = self.answer(source.inner).rows
-        if isinstance(source.inner, Graded):
-            named = self.o.op("Greater", named, self.o.constant(0.0))
+            return table_odds(self.o, source, self.hits(source.inner), allowed)
+        named = ANSWERS[type(source.inner)](self, source.inner).rows
+        named = named > 0.0 if isinstance(source.inner, Predicted) else named
         return set_odds(self.o, named, float(source.shares[0]), allowed)
 
     def undecided(self, source: Soft) -> Value | None:
         """Rows in which a missing value leaves open what a soft source says; None: never."""
         if not isinstance(source.inner, Table):
-            return self.lacking(looked_at([source]))
-        hits = self._hits(source.inner)
+            return self.missing(looked_at([source]))
+        hits = self.hits(source.inner)
         if hits.perhaps is None or source.inner.policy != "intersect":
             return None
-        return self.o.any(self.o.op("Greater", hits.perhaps, hits.sure))
+        return self.o.any(hits.perhaps > hits.sure)
 
-    def predict_soft(self, source: Soft, allowed: Value, lacking: Value | None) -> Answer:
-        """A soft source as a prediction inside a range; `lacking`: what that lacks."""
-        unsure = self.o.either(self.undecided(source), lacking)
-        if isinstance(source.inner, Table):
-            hits = self._hits(source.inner)
-            return Answer(table_rows(self.o, source, hits, allowed, unsure))
-        rows = odds_rows(self.o, self.odds(source, allowed), allowed, unsure)
-        return Answer(self.o.cast(rows, SINGLE))
+    def inside(self, source: Soft) -> Value:
+        """The range in which a soft source speaks, (n, k) bool."""
+        if self.allowed is not None:
+            return self.allowed
+        return self.o.fill(True, source.k, BOOL, like=self.x)
 
-    def _hits(self, table: Table) -> Hits:
+    def unsure(self, sources: Sequence[Soft]) -> Value | None:
+        """Rows in which a missing value leaves open what soft sources say, or their range."""
+        return self.o.either(*map(self.undecided, sources), self.lacking(self.around))
+
+    def hits(self, table: Table) -> Hits:
         perhaps = hit_rules(self.o, self.x, table, perhaps=True) if self.holes else None
         return Hits(hit_rules(self.o, self.x, table), perhaps)
 
@@ -268,15 +267,70 @@ class View:
         found = one
         if rows.learned is not None:
             number = self.formulas.value(rows.learned)
-            found = o.op("Where", o.op("IsNaN", number), one, number)
+            found = o.where(o.isnan(number), one, number)
         inside = [self.formulas.value(tree) for tree, _ in rows.regions]
         for here in inside:
-            found = o.op("Where", o.op("IsNaN", here), one, found)
+            found = o.where(o.isnan(here), one, found)
         for (_, trust), here in zip(rows.regions, inside, strict=True):
-            there = o.op("Greater", here, o.constant(0.0))
-            found = o.op("Where", there, o.constant([[trust]]), found)
-        number = o.op("Where", o.op("IsNaN", found), o.constant(0.0), found)
+            found = o.where(here > 0.0, o.constant([[trust]]), found)
+        number = o.where(o.isnan(found), 0.0, found)
         return o.op("Clip", number, o.constant(0.0), o.constant(1.0))
+
+
+def _limits(view: View, source: Limits) -> Answer:
+    open_ended = source.crossed == "error" or len(source.trees) < 2
+    lacking = None if open_ended else view.missing(looked_at([source]))
+    return answer_limits(view.formulas, source, lacking)
+
+
+def _soft(view: View, source: Soft) -> Answer:
+    """A soft source as a prediction inside the range."""
+    o, allowed, unsure = view.o, view.inside(source), view.unsure([source])
+    if isinstance(source.inner, Table):
+        return Answer(table_rows(o, source, view.hits(source.inner), allowed, unsure))
+    return Answer(o.cast(odds_rows(o, view.odds(source, allowed), allowed, unsure), SINGLE))
+
+
+def _weighed(view: View, source: Weighed) -> Answer:
+    found = None if source.expert is None else view.answer(source.expert)
+    allowed = view.inside(source.soft[0])
+    odds = [view.odds(one, allowed) for one in source.soft]
+    said = None if found is None else found.rows
+    rows = weigh_odds(view.o, said, odds, allowed, view.unsure(source.soft))
+    return Answer(rows, None if found is None else found.refused)
+
+
+def _confused(view: View, source: Confused) -> Answer:
+    o, expert = view.o, view.answer(source.expert)
+    soft = o.op("MatMul", o.cast(expert.rows, DOUBLE), o.constant(source.confusion, DOUBLE))
+    return Answer(o.cast(o.normalise(soft, DOUBLE), SINGLE), expert.refused)
+
+
+def _side(view: View, side: Side) -> Answer:
+    o, parts = view.o, [view.answer(source) for source in side.sources]
+    if len(parts) == 1:
+        return parts[0]
+    if side.combine == "any":
+        return join_ranges(o, parts)
+    if side.combine == "all":
+        lacking = None if side.empty == "error" else view.lacking(side.sources)
+        return meet_ranges(o, parts, side.empty, lacking)
+    each = [view.lacking([source]) for source in side.sources]
+    if side.combine == "average":
+        return average_prediction(o, parts, side.weights, each)
+    return first_prediction(o, parts, each)
+
+
+#: What each kind of source says of classes.
+ANSWERS: dict[type, Callable[[View, Any], Answer]] = {
+    Table: lambda view, source: answer_table(view.o, view.x, source, view.holes),
+    Predicted: lambda view, source: answer_graded(view.formulas, source),
+    Limits: _limits,
+    Soft: _soft,
+    Weighed: _weighed,
+    Confused: _confused,
+    Side: _side,
+}
 
 
 def looked_at(sources: Sequence[Any]) -> list[int]:
@@ -287,23 +341,18 @@ def looked_at(sources: Sequence[Any]) -> list[int]:
 
 def meet_ranges(o: Ops, parts: Sequence[Answer], empty: str, lacking: Value | None) -> Answer:
     """What all ranges allow; where they leave nothing the row is refused, or `empty` says what."""
-    rows = parts[0].rows
-    for part in parts[1:]:
-        rows = o.op("And", rows, part.rows)
+    rows = reduce(operator.and_, [part.rows for part in parts])
     refused = o.either(*[part.refused for part in parts])
-    none = o.op("Not", o.any(rows))
+    none = ~o.any(rows)
     if empty == "error":
         return Answer(rows, o.either(refused, none))
-    none = none if lacking is None else o.op("Or", none, lacking)
-    instead = o.op("And", none, parts[0].rows) if empty == "first" else none
-    return Answer(o.op("Or", rows, instead), refused)
+    none = none if lacking is None else none | lacking
+    return Answer(rows | (none & parts[0].rows if empty == "first" else none), refused)
 
 
 def join_ranges(o: Ops, parts: Sequence[Answer]) -> Answer:
     """What some range allows."""
-    rows = parts[0].rows
-    for part in parts[1:]:
-        rows = o.op("Or", rows, part.rows)
+    rows = reduce(operator.or_, [part.rows for part in parts])
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 
@@ -311,10 +360,9 @@ def first_prediction(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | 
     """The first expert who speaks; whoever lacks a value might have spoken."""
     rows, over = parts[0].rows, None
     for part, lacks in zip(parts[1:], lacking, strict=False):
-        spoken = o.any(o.op("Not", o.op("Equal", rows, o.constant(0.0))))
         over = o.either(over, lacks)
-        spoken = spoken if over is None else o.op("Or", spoken, over)
-        rows = o.op("Where", spoken, rows, part.rows)
+        spoken = o.either(o.any(~o.equal(rows, 0.0)), over)
+        rows = o.where(spoken, rows, part.rows)
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 
@@ -322,49 +370,34 @@ def average_prediction(
     o: Ops, parts: Sequence[Answer], weights: Sequence[float], lacking: Sequence[Value | None]
 ) -> Answer:
     """The weighted mean of those who speak; nothing where one is silent for want of a value."""
-    total = o.op("Mul", parts[0].rows, o.constant(weights[0]))
-    for part, weight in zip(parts[1:], weights[1:], strict=True):
-        total = o.op("Add", total, o.op("Mul", part.rows, o.constant(weight)))
+    total = reduce(operator.add, [p.rows * float(w) for p, w in zip(parts, weights, strict=True)])
     rows = o.normalise(total, SINGLE)
     for part, lacks in zip(parts, lacking, strict=True):
         if lacks is not None:
-            silent = o.op("Equal", o.total(part.rows), o.constant(0.0))
-            rows = o.op("Where", o.op("And", lacks, silent), o.constant(0.0), rows)
+            rows = o.where(lacks & o.equal(o.total(part.rows), 0.0), 0.0, rows)
     return Answer(rows, o.either(*[part.refused for part in parts]))
-
-
-def confuse(o: Ops, expert: Answer, confusion: Array) -> Answer:
-    """An expert heard through his confusion, (k, k)."""
-    soft = o.op("MatMul", o.cast(expert.rows, DOUBLE), o.constant(confusion, DOUBLE))
-    return Answer(o.cast(o.normalise(soft, DOUBLE), SINGLE), expert.refused)
 
 
 def keep_inside(o: Ops, prior: Value, allowed: Value, policy: str) -> Answer:
     """A prediction with nothing left outside the range: silenced, restricted or refused."""
-    zero = o.constant(0.0)
-    conflict = o.any(o.op("And", o.op("Greater", prior, zero), o.op("Not", allowed)))
+    conflict = o.any((prior > 0.0) & ~allowed)
     if policy != "restrict":
-        rows = o.op("Where", conflict, zero, prior)
-        return Answer(rows, conflict if policy == "error" else None)
-    inside = o.normalise(o.op("Where", allowed, prior, zero), SINGLE)
-    return Answer(o.op("Where", conflict, inside, prior))
+        return Answer(o.where(conflict, 0.0, prior), conflict if policy == "error" else None)
+    return Answer(o.where(conflict, o.normalise(o.where(allowed, prior, 0.0), SINGLE), prior))
 
 
 def refuse_rows(o: Ops, x: Value, columns: Sequence[Feature]) -> Value:
     """Rows with what is no value, (n, 1): a hole where none may be, infinity, no level."""
-    wrong = o.op("IsNaN", x)
-    endless = o.op("IsInf", x)
+    wrong, endless = o.isnan(x), o.op("IsInf", x)
     if any(column.may_miss for column in columns):
-        needed = o.constant([[not column.may_miss for column in columns]], BOOL)
-        wrong = o.op("And", wrong, needed)
-    refused = o.any(o.op("Or", wrong, endless))
+        wrong = wrong & o.constant([[not column.may_miss for column in columns]], BOOL)
+    refused = o.any(wrong | endless)
     for place, column in enumerate(columns):
         if column.levels:
             value = o.columns(x, [place])  # (n, 1)
             places = [list(range(len(column.levels) + column.other))]
-            level = o.any(o.op("Equal", value, o.constant(places)))
-            fine = o.op("Or", level, o.op("IsNaN", value))
-            refused = o.op("Or", refused, o.op("Not", fine))
+            level = o.any(o.equal(value, o.constant(places)))
+            refused = refused | ~(level | o.isnan(value))
     return refused
 
 
@@ -373,5 +406,4 @@ def hide_levels(o: Ops, x: Value, columns: Sequence[Feature]) -> Value:
     if not any(column.other for column in columns):
         return x
     named = [[len(c.levels) if c.other else math.inf for c in columns]]
-    other = o.op("GreaterOrEqual", x, o.constant(named))
-    return o.op("Where", other, o.constant(math.nan), x)
+    return o.where(x >= o.constant(named), math.nan, x)

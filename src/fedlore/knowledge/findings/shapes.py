@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
+from ...kernel.document import FeatureShape
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ..models import Knowledge
-from ..shapes.shape import FeatureShape, OrderFound, SiteShapes
+from ..shapes.shape import OrderFound, SiteShapes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,6 +1,7 @@
 """Shapes: in which direction a feature moves the answer, private to a site and kept for sure."""
 
-from .shape import FeatureShape, SiteShapes
+from ...kernel.document import FeatureShape
+from .shape import SiteShapes
 
 _FAULT = "shape"  # the code of errors raised here
 

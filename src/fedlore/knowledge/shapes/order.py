@@ -17,6 +17,7 @@ from ...answers import Axis, Bins, Classes, Line, Sets
 from ...core.rng import stream
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.document import FeatureShape
 from ...kernel.expressions import numbers_in
 from ...kernel.knowledge import scope_of
 from ...kernel.movement import compares_columns, dominates, lay_grid, numbers_rise, sets_rise
@@ -31,7 +32,7 @@ from ..intervals import Between
 from ..missing import list_columns
 from ..tables.numbers import NumberTable
 from ..tables.table import Table
-from .shape import FeatureShape, OrderFound, Orders, Pair, SiteShapes
+from .shape import OrderFound, Orders, Pair, SiteShapes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch, without_gradient
 from ...errors import KnowledgeError
+from ...kernel.document import FeatureShape
 from ...kernel.schema import Schema
 from ...words import Reason
 from ...words.en import SAME_RANGE
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Effect = Literal["raises", "lowers"]
 OrderStatus = Literal["constant", "ordered", "broken", "unknown"]
 Pair = tuple[tuple[float, ...], tuple[float, ...]]  # two rows that differ in one feature alone
 
@@ -33,28 +33,6 @@ _EARS: dict[OrderStatus, float] = {
     "unknown": math.nan,  # it is withheld
     "broken": math.nan,
 }
-
-
-@dataclass(frozen=True)
-class FeatureShape:
-    """One direction: `feature` raises the answer, or lowers it, in the rows where `where` holds."""
-
-    feature: str  # a feature that is a number
-    effect: Effect  # raises or lowers the answer
-    where: str = ""  # a comparison over feature names; empty: everywhere in the scope
-
-    def __post_init__(self) -> None:
-        if self.effect not in get_args(Effect):
-            raise KnowledgeError(f"effect must be raises or lowers, got '{self.effect}'")
-
-    @property
-    def sign(self) -> int:
-        """+1 where it raises the answer, -1 where it lowers it."""
-        return 1 if self.effect == "raises" else -1
-
-    def __str__(self) -> str:
-        where = f" where {self.where}" if self.where else ""
-        return f"{self.feature} {self.effect}{where}"
 
 
 @dataclass(frozen=True)

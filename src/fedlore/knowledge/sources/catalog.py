@@ -180,8 +180,8 @@ def _kind(values: Values, asked: Asked) -> SourceKind:
 
 
 def _entry(kind: SourceKind, values: Values, where: str = "source") -> Any:
-    """The keys of a kind as its entry; those that belong to others say nothing to it."""
-    return build(kind.entry, {k: v for k, v in values.items() if k in kind.keys}, where)
+    """The keys of a source as the entry of its kind, which refuses those of others."""
+    return build(kind.entry, values, where)
 
 
 _KEYS = {key for kind in SOURCE_KINDS.values() for key in kind.keys}

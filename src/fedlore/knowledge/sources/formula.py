@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ...errors import KnowledgeError
+from ...kernel.document import FormulaEntry, LimitsEntry
 from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between
 from ..soft import SoftFormulas
@@ -13,22 +13,8 @@ from .kind import (
     Asked,
     Setting,
     SourceKind,
-    check_share,
     refuse_of_number,
 )
-
-
-@dataclass(frozen=True)
-class FormulaEntry:
-    """The keys of a formula that predicts."""
-
-    formula: str  # arithmetic over feature names
-    edges: tuple[float, ...] = ()  # cut numbers into classes
-    spread: float | None = None  # makes it soft: the standard deviation of its error
-    confidence: float | None = None  # makes it soft: the share of cases in which its class is right
-
-    def __post_init__(self) -> None:
-        check_share(self.confidence)
 
 
 def _read(entry: FormulaEntry, asked: Asked, setting: Setting) -> Any:
@@ -59,20 +45,6 @@ FORMULA = SourceKind(
     words=lambda model, x: model.reasons(x),
     lint=lambda model, place: (),  # with the ranges beside it, in lint.checkup
 )
-
-
-@dataclass(frozen=True)
-class LimitsEntry:
-    """The keys of a range between two formulas, or beyond one."""
-
-    lower: str | None = None  # a formula; None: no lower limit
-    upper: str | None = None  # a formula; None: no upper limit
-    edges: tuple[float, ...] = ()  # cut numbers into classes
-    crossed: Literal["error", "all"] = "error"  # where lower > upper: refuse, or allow all
-    confidence: float | None = None  # makes it soft: the share of cases in which it holds
-
-    def __post_init__(self) -> None:
-        check_share(self.confidence)
 
 
 def _read_limits(entry: LimitsEntry, asked: Asked, setting: Setting) -> Any:

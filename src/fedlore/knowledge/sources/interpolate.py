@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from ...errors import KnowledgeError
 from ...kernel.cells import number, short
+from ...kernel.document import LimitsEntry, check_share
 from ...kernel.schema import Schema
 from ...kernel.sheets import Sheet, read_titles
 from ..tables.sheets import parse_sheet
-from .formula import LIMITS, LimitsEntry
-from .kind import Asked, Setting, SourceKind, check_share
+from .formula import LIMITS
+from .kind import Asked, Setting, SourceKind
 
 _FAULT = "knowledge-file"  # the code of errors raised here
 MOST_POINTS = 100

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch
-from ...errors import ConfigError, KnowledgeError
-from ...kernel.cells import check_confidence
+from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ...words import Reason
@@ -48,15 +47,6 @@ class Attached:
 def check_nothing(model: Any, place: Place) -> list[Finding]:
     """The word of `lint` about a source that it cannot look into."""
     return [Finding("info", "unchecked", place, {"model": type(model).__name__})]
-
-
-def check_share(confidence: float | None) -> None:
-    """Refuse a key `confidence` that is no share of cases."""
-    try:
-        if confidence is not None:
-            check_confidence(confidence, f"{confidence:g}")
-    except KnowledgeError as error:
-        raise ConfigError(str(error)) from None
 
 
 def refuse_of_number(confidence: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ import numpy as np
 from ...core.tensors import torch
 from ...kernel.cells import TableKind as Outcome
 from ...kernel.cells import format_condition, format_outcome
+from ...kernel.document import TableEntry
 from ...kernel.schema import Schema
-from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy, refusal
+from ...kernel.sheets import MOST_RULES, Rule, Sheet, refusal
 from ...words import Reason
 from ..missing import is_heard
 from ..tables.numbers import NumberTable, parse_numbers_table
@@ -37,26 +38,11 @@ from .kind import (
     Reasons,
     Setting,
     SourceKind,
-    check_share,
     refuse_of_number,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@dataclass(frozen=True)
-class TableEntry:
-    """The keys of a table."""
-
-    table: str  # a CSV or XLSX file
-    sheet: str | None = None  # of a workbook; None: the first
-    hit: TablePolicy | None = None  # which rule speaks where several apply
-    outcome: str | None = None  # the name of the outcome column
-    confidence: float | None = None  # of rules that say none; below 1 they are soft
-
-    def __post_init__(self) -> None:
-        check_share(self.confidence)
 
 
 def _page(entry: TableEntry, setting: Setting) -> Sheet:

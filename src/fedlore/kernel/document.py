@@ -1,0 +1,244 @@
+"""knowledge.toml as it is written: its tables and keys, each known, each of its type.
+
+The one reader of the file. The kernel makes its tree of what is read here, the torch side its
+models; both open a table, a formula or limits by the entry that stands here.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from ..config import build
+from ..errors import ConfigError, KnowledgeError
+from .cells import check_confidence
+from .schema import Feature
+from .sheets import TablePolicy
+
+_FAULT = "knowledge-file"  # the code of errors raised here
+
+FILE = "knowledge.toml"
+Effect = Literal["raises", "lowers"]
+Empty = Literal["error", "first", "all"]  # where an intersection leaves nothing
+Outside = Literal["error", "widen", "drop"]  # a training label outside its range
+Conflict = Literal["abstain", "restrict", "project", "error"]  # a prediction outside the range
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a person should know before trusting a piece of knowledge."""
+
+    owner: str = ""  # who answers for it
+    version: str = ""  # as the owner counts
+    date: str = ""  # of the last change, as the owner writes it
+    reference: str = ""  # a paper, a standard, a works instruction
+    note: str = ""  # anything else
+
+
+@dataclass(frozen=True)
+class Target:
+    """[target]: what is predicted. The federation declares bounds and bins, the site its name."""
+
+    lower: float  # the least value that is possible
+    upper: float  # and the greatest
+    bins: int = 50  # k
+    edges: tuple[float, ...] = ()  # all k + 1, in place of equal widths
+    name: str = "y"  # the column of a data file that holds the number
+    unit: str = ""  # in which it is measured
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+
+@dataclass(frozen=True)
+class Predict:
+    """[predict]: one or more experts, heard in order or averaged."""
+
+    sources: tuple[dict[str, Any], ...] = ()  # asked in order; each has the keys of its kind
+    combine: Literal["first", "average"] = "first"  # the first that speaks, or their mean
+    weights: tuple[float, ...] | None = None  # of an average
+    spread: float | None = None  # of a number: σ of a soft prior
+
+
+@dataclass(frozen=True)
+class Range:
+    """[range]: one or more ranges, intersected or joined."""
+
+    sources: tuple[dict[str, Any], ...] = ()  # each has the keys of its kind
+    combine: Literal["all", "any"] = "all"  # what all of them allow, or what any does
+    empty: Empty = "error"  # where an intersection leaves nothing
+
+
+@dataclass(frozen=True)
+class FeatureShape:
+    """One direction: `feature` raises the answer, or lowers it, in the rows where `where` holds."""
+
+    feature: str  # a feature that is a number
+    effect: Effect  # raises or lowers the answer
+    where: str = ""  # a comparison over feature names; empty: everywhere in the scope
+
+    def __post_init__(self) -> None:
+        if self.effect not in get_args(Effect):
+            raise KnowledgeError(f"effect must be raises or lowers, got '{self.effect}'")
+
+    @property
+    def sign(self) -> int:
+        """+1 where it raises the answer, -1 where it lowers it."""
+        return 1 if self.effect == "raises" else -1
+
+    def __str__(self) -> str:
+        where = f" where {self.where}" if self.where else ""
+        return f"{self.feature} {self.effect}{where}"
+
+
+@dataclass(frozen=True)
+class ShapeTable:
+    """[shape]: in which direction features move the answer."""
+
+    sources: tuple[FeatureShape, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """The rows of a region, and λ there."""
+
+    where: str  # a comparison over feature names
+    trust: float | None = None  # λ there; None: learned at the site
+
+
+@dataclass(frozen=True)
+class TrustTable:
+    """[trust]: λ row by row."""
+
+    value: float = 0.0  # λ where nothing else is said, learned or known
+    features: tuple[str, ...] = ()  # what λ may depend on, learned at the site
+    regions: tuple[TrustRegion, ...] = ()  # rows with a λ of their own
+    formula: str = ""  # what was learned: λ of a row outside the regions that say theirs
+
+
+@dataclass(frozen=True)
+class Document:
+    """All that a knowledge.toml may say: about classes, or with a [target] about a number."""
+
+    features: tuple[Feature, ...]  # the columns
+    classes: tuple[str, ...] = ()  # the answers, from worst to best where they have an order
+    target: Target | None = None  # the number, in place of classes
+    label: str = "label"  # the column of a data file that holds the answer
+    ordered: bool | None = None  # whether the classes rise; None: read off their names
+    edges: tuple[float, ...] = ()  # of every formula that has none of its own
+    trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
+    reliance: float | None = None  # λ at prediction where it differs; None: trust
+    outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
+    conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
+    floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
+    entry_points: bool = False  # whether this file may name Python functions
+    examples: str | None = None  # rows with the answer that is expected, see lint.examples
+    card: Card = field(default_factory=Card)
+    predict: Predict = field(default_factory=Predict)
+    range: Range = field(default_factory=Range)
+    shape: ShapeTable = field(default_factory=ShapeTable)
+
+    def __post_init__(self) -> None:
+        """Refuse what belongs to the other kind of answer."""
+        if self.target is None:
+            wrong = {"predict.spread": self.predict.spread is not None}
+            whose = "a number, and this file has no [target]"
+            if not self.classes:
+                raise KnowledgeError("a knowledge file names its classes, or a [target]")
+        else:
+            wrong = {
+                "classes": bool(self.classes),
+                "label": self.label != "label",
+                "ordered": self.ordered is not None,
+                "edges": bool(self.edges),
+                "floor": self.floor != 0.0,
+                "predict.combine": self.predict.combine != "first",
+                "predict.weights": self.predict.weights is not None,
+            }
+            whose = "classes, and this file has a [target]"
+        for key in (key for key, there in wrong.items() if there):
+            raise KnowledgeError(f"'{key}' belongs to {whose}")
+
+    @property
+    def trusts(self) -> TrustTable:
+        """λ as a table, also where it is one number."""
+        return self.trust if isinstance(self.trust, TrustTable) else TrustTable(self.trust)
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """The keys of a table."""
+
+    table: str  # a CSV or XLSX file
+    sheet: str | None = None  # of a workbook; None: the first
+    hit: TablePolicy | None = None  # which rule speaks where several apply
+    outcome: str | None = None  # the name of the outcome column
+    confidence: float | None = None  # of rules that say none; below 1 they are soft
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
+
+
+@dataclass(frozen=True)
+class FormulaEntry:
+    """The keys of a formula that predicts."""
+
+    formula: str  # arithmetic over feature names
+    edges: tuple[float, ...] = ()  # cut numbers into classes
+    spread: float | None = None  # makes it soft: the standard deviation of its error
+    confidence: float | None = None  # makes it soft: the share of cases in which its class is right
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
+
+
+@dataclass(frozen=True)
+class LimitsEntry:
+    """The keys of a range between two formulas, or beyond one."""
+
+    lower: str | None = None  # a formula; None: no lower limit
+    upper: str | None = None  # a formula; None: no upper limit
+    edges: tuple[float, ...] = ()  # cut numbers into classes
+    crossed: Literal["error", "all"] = "error"  # where lower > upper: refuse, or allow all
+    confidence: float | None = None  # makes it soft: the share of cases in which it holds
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
+
+
+#: By side: the entry of each kind of source that the kernel knows, by the key that names it.
+ENTRIES: dict[str, dict[str, type]] = {
+    "predict": {"table": TableEntry, "formula": FormulaEntry},
+    "range": {"table": TableEntry, "lower": LimitsEntry, "upper": LimitsEntry},
+}
+
+
+def check_share(confidence: float | None) -> None:
+    """Refuse a key `confidence` that is no share of cases."""
+    try:
+        if confidence is not None:
+            check_confidence(confidence, f"{confidence:g}")
+    except KnowledgeError as error:
+        raise ConfigError(str(error)) from None
+
+
+def read_document(text: str) -> Document:
+    """The text of a knowledge.toml."""
+    try:
+        return build(Document, tomllib.loads(text))
+    except ConfigError as error:
+        raise KnowledgeError(str(error)) from None
+
+
+def read_entry(values: Mapping[str, Any], side: str) -> TableEntry | FormulaEntry | LimitsEntry:
+    """A source of a side: of one kind, with the keys of that kind and no others."""
+    kind = next((entry for key, entry in ENTRIES[side].items() if key in values), None)
+    if kind is None:
+        named = next(iter(values), "unknown")
+        raise KnowledgeError(f"a source of kind '{named}' is neither a table nor a formula")
+    try:
+        found: TableEntry | FormulaEntry | LimitsEntry = build(kind, values)
+    except ConfigError as error:
+        raise KnowledgeError(f"a source of [{side}]: {error}") from None
+    return found
