@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ...core.ordinal import _FARTHEST, BEND, STEEP
-from ...kernel.graph.ops import DOUBLE, SINGLE, Value
+from ...kernel.graph.ops import DOUBLE, LARGEST, SINGLE, Value
 from .builder import Builder
 
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
@@ -112,8 +112,8 @@ def normal_cells(build: Builder, place: str, width: str, classes: int) -> Value:
     z, middle = away(np.arange(k - 1) + 0.5), away(np.arange(k))
     ratio = _log_ratio(build, z)
     tail = build.op("Sub", ratio, build.op("Mul", half, build.op("Mul", z, z)))
-    none = build.fill(-math.inf, 1, DOUBLE)
-    open_ = build.fill(math.inf, 1, DOUBLE)
+    # as good as endless, and finite, as every number before the scores must be
+    none, open_ = (build.fill(end, 1, DOUBLE) for end in (-LARGEST, LARGEST))
     # of each class what stands at its lower and at its upper edge
     lower, upper = (_at_edges(build, tail, none, upper=side) for side in (False, True))
     blank = build.fill(0.0, 1, DOUBLE)

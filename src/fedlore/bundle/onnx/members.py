@@ -11,7 +11,7 @@ from ...core.rng import stream
 from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
-from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.ops import DOUBLE, INT64, LARGEST, SINGLE, Value
 from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, ClassMember, OrderMember
@@ -183,8 +183,10 @@ def _trees(build: Builder, x: str, body: Trees, name: str) -> Value:
     feature, child, roots = (t.cpu().numpy() for t in (body.feature, body.child, body.roots))
     leaf = feature < 0
     nodes = np.arange(len(feature))
-    # nothing is above infinity, so that a leaf leads to itself
-    limit = np.where(leaf, np.float32(np.inf), body.threshold.cpu().numpy()).astype(SINGLE)
+    # nothing is above the largest number, so that a leaf leads to itself
+    limit = np.where(leaf, LARGEST, body.threshold.cpu().numpy().clip(max=LARGEST)).astype(SINGLE)
+    top = build.constant(LARGEST)
+    x = build.op("Where", build.op("Greater", x, top), top, x)
     below = np.where(leaf, nodes, child).astype(INT64)
     column = np.where(leaf, 0, feature).astype(INT64)
     names: dict[str, Any] = {"threshold": limit, "child": below, "feature": column}

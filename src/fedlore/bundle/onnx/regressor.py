@@ -87,7 +87,6 @@ def regressor_to_onnx(
         found = spread_nodes(build, build.op("Add", kept, his), cut)
         number = _middle(build, found, about)
     ends = [quantile_nodes(build, found, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
-    ends = [build.op("Min", ends[0], number), build.op("Max", ends[1], number)]
     sets = SetNodes(*(build.op("Identity", end) for end in (cut.sets.lower, cut.sets.upper)))
     shown, interval, refused = number_outputs(build, sets, known.refused, [number, *ends])
     results = [
@@ -181,9 +180,8 @@ def _mixture(
     sight = build.cast(build.op("Concat", start, middle, wide, axis=1), SINGLE)
 
     def within(value: str) -> Value:
-        far = build.op("Abs", value)
-        fine = build.op("LessOrEqual", far, build.constant(np.finfo(np.float64).max, DOUBLE))
-        return nearest(build, cut.sets, build.op("Where", fine, value, start))
+        odd = build.op("Or", build.op("IsNaN", value), build.op("IsInf", value))
+        return nearest(build, cut.sets, build.op("Where", odd, start, value))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
     for place, member in enumerate(ensemble.members):

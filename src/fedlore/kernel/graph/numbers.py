@@ -329,14 +329,14 @@ def number_outputs(
 ) -> tuple[Value, Value, Value]:
     """Number (n,), interval (n, 2) and refusals (n,), each number moved to the nearest of a set.
 
-    `numbers` are the one that is given out and both ends of its interval, (n, 1) each.
+    `numbers` are the one that is given out and both ends of its interval, (n, 1) each; whatever
+    they are, the ends lie on either side of the number.
     """
     refused = o.op("Or", refused, o.op("Not", some_number(o, sets)))
     nothing = o.constant(math.nan, DOUBLE)
-    shown = [
-        o.op("Where", refused, nothing, nearest(o, sets, o.guard(value, DOUBLE)))
-        for value in numbers
-    ]
+    number, low, high = (o.guard(value, DOUBLE) for value in numbers)
+    ends = o.op("Min", low, number), o.op("Max", high, number)
+    shown = [o.op("Where", refused, nothing, nearest(o, sets, value)) for value in (number, *ends)]
     interval = o.op("Concat", *shown[1:], axis=1)
     return squeeze(o, shown[0]), interval, squeeze(o, refused)
 
