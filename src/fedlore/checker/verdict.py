@@ -157,7 +157,7 @@ def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -
         yield Line("certificate's claims", False, f"it claims {', '.join(map(str, told))}")
     for claim in own["claims"]:
         name, status = claim["claim"], claim["status"]
-        words = f"{status}, {claim['how']}"
+        words = f"{status}, {claim['how'].partition(':')[0]}"
         if claim != told.get(name):
             words += "; the certificate says something else"
         fine = claim == told.get(name) and (status == "proved" or not claim["needed"])

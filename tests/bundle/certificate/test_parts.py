@@ -76,6 +76,9 @@ OUTSIDE = {
         "LayerNormalization", ["rows", "ones"], ["x", "mean"], axis=-1, epsilon=1e-5
     ),
     "a place": make("Mul", ["rows", "square"], "x"),
+    "a place of a bias": make("Gemm", ["rows", "square", "square"], "x", transB=1),
+    "rows across rows": make("Add", ["rows", "flat"], "x"),
+    "rows spread over rows": make("Expand", ["flat", "size"], "x"),
     "no number": make("Mul", ["rows", "none"], "x"),
     "too large a number": make("Cast", ["far"], "x", to=1),
 }
@@ -89,7 +92,11 @@ def test_what_is_not_in_the_grammar_is_refused(node):
         "none": np.full((1, 2), np.nan, np.float32),
         "far": np.full((1, 2), 1e300),
     }
-    assert odd(node, **{name: v for name, v in constants.items() if name in node.input})
+    first = [make("Gather", ["rows", "zero"], "flat", axis=1)] if "flat" in node.input else []
+    first += [make("Shape", ["rows"], "size")] if "size" in node.input else []
+    needed = {*node.input, *(["zero"] if first else [])}
+    constants["zero"] = np.array(0, np.int64)
+    assert odd(*first, node, **{name: v for name, v in constants.items() if name in needed})
     assert odd(make("Mul", ["rows", "wide"], "x"), wide=WIDE) == ""
 
 
