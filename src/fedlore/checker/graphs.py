@@ -172,14 +172,11 @@ def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
         return [f"{error}"]
     if any(column.may_miss or column.other for column in known.columns):
         outputs["unapplied"] = Output(INT64, (len(known.columns),), None)
-    wrong = [
-        name for name, one in outputs.items() if one.value not in (None, graph.values.get(name))
-    ]
-    return [
-        *_frame_faults(graph, outputs, len(known.columns)),
-        *(_OTHERWISE.format(name) for name in wrong),
-        *_layer_faults(graph, o),
-    ]
+    wrong = _frame_faults(graph, outputs, len(known.columns))
+    for name, one in outputs.items():
+        if one.value not in (None, graph.values.get(name)):
+            wrong.append(_OTHERWISE.format(name))
+    return wrong or _layer_faults(graph, o)
 
 
 def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> list[str]:
