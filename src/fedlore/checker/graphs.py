@@ -224,7 +224,7 @@ def _layer_faults(graph: Graph, o: Hashes) -> list[str]:
     compiled = {name for name, value in graph.values.items() if value in o.made}
     shapes = infer_shapes(graph.model)
     across = crossing(graph.layers, graph.constants, shapes, compiled)
-    return [] if across is None else [f"a row's answer may hang on other rows: {across}"]
+    return [] if across is None else [f"before the scores, {across}"]
 
 
 def _class_outputs(

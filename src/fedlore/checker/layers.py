@@ -117,8 +117,8 @@ def _check_sizes(layer: Layer, inputs: Sequence[str], shapes: Mapping[str, Dims]
         ranks |= {int(sizes[1][0])}
     if len(ranks) > 1:
         raise _Odd("lays rows across rows")
-    beside = {"Gemm": sizes[2:], "LayerNormalization": sizes[1:]}.get(op, [])
-    if any(len(size) > 1 for size in beside):
+    most = {"Clip": (1, 0), "Gemm": (2, 1), "LayerNormalization": (1, 1)}.get(op)
+    if most is not None and any(len(size) > most[1] for size in sizes[most[0] :]):
         raise _Odd("treats rows by their place")
 
 

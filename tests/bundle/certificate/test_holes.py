@@ -1,11 +1,9 @@
 """Holes that were found once: each certificate was accepted for something that is not so."""
 
-import json
 
 import numpy as np
 import onnx
 import pytest
-import torch
 
 from fedlore import Bins, Knowledge, mlp
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
@@ -21,7 +19,7 @@ from fedlore.models.regressor import PersonalRegressor
 
 from ..onnx.worlds import EDGES, SCHEMA
 from .forging import Site, helper, make, sliver, to_array, to_tensor
-from .test_certificate import EXPERT, RANGE, personal
+from .test_certificate import personal
 from .test_mixtures import mixed
 
 
@@ -133,23 +131,20 @@ def test_4_a_refuted_shape_is_not_proved_by_saying_so(site, subject):
 
 
 def test_4_a_graph_whose_network_turns_a_shape_round(site):
-    model = shaped(ORDER, None)
-    made = site(model)
+    """The grammar knows any network: what a graph does along a shape is tested on rows."""
+    made = site(shaped(ORDER, None))
     assert monotone(made) == "proved" and made.outcome("graph")[0].code == 3
-    turned = next(i for i in made.model.graph.initializer if i.name == "scaler.spread") if any(
-        i.name == "scaler.spread" for i in made.model.graph.initializer) else None  # fmt: skip
-    if turned is None:  # the first column, with the other sign
-        made.insert(
-            made.model.graph.node[0].output[0],
-            make("Mul", ["rows", "signs"], "turned"),
-            signs=np.array([[-1.0, 1.0]]),
-        )
-        network = next(
-            n for n in made.model.graph.node if n.op_type == "Concat" and len(n.input) > 3
-        )
-        made.insert(network.output[0], make("Cast", ["turned"], "turned32", to=1))
-        network.input[0] = "turned32"
-    assert refused(made, "graph")
+    network = next(n for n in made.nodes("Concat") if len(n.input) > 3)
+    made.insert(
+        network.output[0],
+        make("Mul", ["rows", "signs"], "turned"),
+        make("Cast", ["turned"], "turned_short", to=1),
+        signs=np.array([[-1.0, 1.0]]),
+    )
+    network.input[0] = "turned_short"
+    made.subject = "graph"
+    made.reseal()
+    assert [line.what for line in made.check("graph") if not line.holds] == ["monotone"]
 
 
 CONFUSIONS = {
@@ -454,15 +449,13 @@ def test_low_a_key_of_the_header_that_nobody_knows(site):
 
 
 @pytest.mark.parametrize("key", ["slope", "width"])
-@pytest.mark.parametrize("value", [-0.1, 0.0, float("1e400"), "0.1"])
+@pytest.mark.parametrize("value", [-0.1, 0.0, 1e39, "0.1"])
 def test_low_negative_slopes_and_widths(site, key, value):
     made = site(shaped(ORDER, None))
 
     def change(said):
         said["model"]["options"][key] = value
 
-    if value == float("inf"):
-        value = 1e39
     made.header(change)
     assert refused(made, "bundle")
 
@@ -476,7 +469,3 @@ def test_low_negative_widths_of_members(site):
 
     made.header(change)
     assert refused(made, "bundle")
-    assert json.loads(made.members["bundle.json"])["ensemble"]["members"]
-
-
-assert RANGE is not None and EXPERT is not None and helper and torch

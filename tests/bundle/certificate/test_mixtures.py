@@ -142,7 +142,7 @@ def test_a_network_that_hears_of_others_is_refused(forger, change):
         gate.input[0] = chosen.input[2] = "odd"
 
     wrong = forger(personal(), turned)
-    assert "may hang on other rows" in wrong[WHAT]
+    assert "before the scores" in wrong[WHAT]
 
 
 def _weight(value):
