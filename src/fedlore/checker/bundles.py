@@ -29,6 +29,8 @@ _MEMBER = re.compile(
     r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
     r"|(weights|ensemble)\.safetensors|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
 )
+_OUTPUT = re.compile("probabilities|class|allowed|refused|unapplied|number|interval|lower|upper")
+_HASH = re.compile("[0-9a-f]{64}")
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}
 
 
@@ -56,6 +58,16 @@ def read_members(path: Path) -> dict[str, bytes]:
     if odd:
         raise KnowledgeError(f"the bundle has a member {odd[0]!r} that the checker does not know")
     return found
+
+
+def hash_faults(graph: Any, files: Any) -> list[str]:
+    """What else than hashes a certificate says of files that are not shown to the checker."""
+    tables = {"graph": (graph or {}, _OUTPUT), "files": (files, _MEMBER)}
+    return [
+        f"'{what}' must be hashes by name"
+        for what, (table, names) in tables.items()
+        if not all(names.fullmatch(n) and _HASH.fullmatch(h) for n, h in table.items())
+    ]
 
 
 def read_json(data: bytes, what: str) -> Any:

@@ -28,6 +28,7 @@ from ..kernel.search import Verdict
 from .bundles import (
     confusion_faults,
     feature_values,
+    hash_faults,
     header_faults,
     knowledge_texts,
     mixture_faults,
@@ -106,6 +107,7 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         raise KnowledgeError(f"no {FORMAT} of version {VERSION}")
     same = seal(said) == said["sha256"]
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
+    yield _line("certificate's hashes", hash_faults(said["graph"], said["files"]))
     if subject.is_file() and subject.suffix == ".onnx":
         graph = Graph(subject.read_bytes())
         facts, rows = graph_facts(graph, said)

@@ -1,6 +1,5 @@
 """Holes that were found once: each certificate was accepted for something that is not so."""
 
-
 import numpy as np
 import onnx
 import pytest
@@ -18,7 +17,7 @@ from fedlore.models.classifier import Personal
 from fedlore.models.regressor import PersonalRegressor
 
 from ..onnx.worlds import EDGES, SCHEMA
-from .forging import Site, helper, make, sliver, to_array, to_tensor
+from .forging import Site, helper, make, sha, sliver, to_array, to_tensor
 from .test_certificate import personal
 from .test_mixtures import mixed
 
@@ -415,6 +414,23 @@ def test_low_free_fields_of_a_certificate(site, change, subject):
 def test_low_free_fields_of_a_claim(site, key, subject):
     made = site()
     made.certificate["claims"][2][key] = "trust me"
+    assert refused(made, subject, anew=False)
+
+
+@pytest.mark.parametrize(
+    ("subject", "key", "name"), [("bundle", "graph", "class"), ("graph", "files", "card.md")]
+)
+@pytest.mark.parametrize("text", ["all is well", "A" * 64])
+def test_low_words_in_place_of_a_hash(site, subject, key, name, text):
+    """Of files that are not shown a certificate holds hashes, and nothing else."""
+    made = site()
+    made.certificate[key][name] = text
+    lines = "".join(f"{h}  {n}\n" for n, h in sorted(made.certificate["files"].items()))
+    made.certificate["bundle"] = sha(lines.encode())
+    entry = next(e for e in made.model.metadata_props if e.key == "fedlore.bundle")
+    entry.value = made.certificate["bundle"]
+    assert refused(made, subject, anew=False)
+    made.certificate[key] |= {"note": "0" * 64}
     assert refused(made, subject, anew=False)
 
 
