@@ -143,7 +143,7 @@ def test_4_a_graph_whose_network_turns_a_shape_round(site):
     network.input[0] = "turned_short"
     made.subject = "graph"
     made.reseal()
-    assert [line.what for line in made.check("graph") if not line.holds] == ["monotone"]
+    assert "monotone" in [line.what for line in made.check("graph") if not line.holds]
 
 
 CONFUSIONS = {
