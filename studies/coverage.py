@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlore.bundle.score import answer_scores, hold_classes, hold_numbers
 from fedlore.core.conformal import find_cut
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
@@ -98,7 +97,7 @@ def class_rows(seed: int) -> list[Row]:
 def _score(
     name: str, seed: int, seen: Sequence[tuple[str, Answers, Answers, Tensor, Tensor]]
 ) -> list[Row]:
-    scores = [answer_scores(calm, y) for _, calm, _, y, _ in seen]
+    scores = [calm.misses(y) for _, calm, _, y, _ in seen]
     rows: list[Row] = []
     for (site, _, test, y, truth), mine in zip(seen, scores, strict=True):
         cuts = {"own": None, "site": find_cut(mine, LEVEL)}
@@ -114,11 +113,11 @@ def _score(
 def _held(answers: Answers, y: Tensor, cut: float | None) -> tuple[float, float]:
     """The share of labels that are held, and how large the sets or intervals are."""
     if answers.interval is None:
-        sets = _likeliest(answers) if cut is None else hold_classes(answers, cut)
+        sets = _likeliest(answers) if cut is None else answers.hold(cut)
         return float(sets.gather(1, y.unsqueeze(1)).double().mean()), float(
             sets.sum(1).double().mean()
         )
-    ends = answers.interval if cut is None else hold_numbers(answers, cut)
+    ends = answers.interval if cut is None else answers.hold(cut)
     low, high = ends.unbind(1)
     return float(((low <= y) & (y <= high)).double().mean()), float((high - low).mean())
 

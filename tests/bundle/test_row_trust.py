@@ -17,8 +17,8 @@ from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.store import open_members
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
+from fedlore.checker.certificate import seal
 from fedlore.checker.graphs import Graph
-from fedlore.checker.verdict import seal
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
@@ -151,7 +151,7 @@ def test_a_graph_that_trusts_otherwise_is_found_out(tmp_path):
         said["graph"] = Graph(turned.SerializeToString()).digests()
         (tmp_path / "c.json").write_text(json.dumps(said | {"sha256": seal(said)}))
         wrong = [line for line in check(tmp_path / "c.json", tmp_path / "m.onnx") if not line.holds]
-        assert [line.what for line in wrong] == ["graph computes what the knowledge says"]
+        assert [line.what for line in wrong] == ["graph is the compiler's own"]
 
 
 def test_another_one_number_keeps_the_word_of_the_owner_alone(tmp_path):

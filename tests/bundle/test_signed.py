@@ -18,7 +18,7 @@ from fedlore.bundle.serve.server import serve_bundle
 from fedlore.bundle.store import refuse_draft
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check, outcome_of
-from fedlore.checker.verdict import seal
+from fedlore.checker.certificate import seal
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError, KnowledgeError
@@ -210,11 +210,26 @@ def test_certificate_and_bundle_tell_of_one_signature(made, tmp_path):
     del without["signature"]
     without["sha256"] = seal(without)
     fine, lines = checked(made, tmp_path, said=without)
-    assert not fine and "not the one certified" in lines["knowledge signed"].found
+    assert not fine and "'signature'" in lines["certificate's fields"].found
     assert checked(bare, tmp_path)[0] and not checked(bare, tmp_path, key="00" * 32)[0]
     stolen = stated(bare) | {"signature": stated(made)["signature"]}
     stolen["sha256"] = seal(stolen)
     assert not checked(bare, tmp_path, said=stolen)[0]
+
+
+def test_nothing_that_changes_an_answer_stands_beside_what_was_signed(made, tmp_path):
+    """A confusion turns the expert round; a source of two kinds is read, and signed by nobody."""
+    header = json.loads(made.members["bundle.json"])
+    header["confusion"] = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    path, members = forge(made, tmp_path, files={"bundle.json": json.dumps(header).encode()})
+    fine, lines = checked(made, tmp_path, said=certified_anew(made, members), subject=path)
+    assert not fine and "nobody signed" in lines["expert's confusion"].found
+    text = made.members["knowledge.toml"].decode()
+    more = '[[range.sources]]\ntable = "evil.csv"\nconformal = "x"\n\n[[range.sources]]'
+    evil = {"knowledge.toml": text.replace("[[range.sources]]", more, 1).encode()}
+    path, members = forge(made, tmp_path, files=evil | {"evil.csv": b"ash,then\n> 30,C\n"})
+    fine, _ = checked(made, tmp_path, said=certified_anew(made, members), subject=path)
+    assert not fine
 
 
 def test_what_a_federation_says_of_missing_values_is_not_the_experts_word(site, tmp_path):

@@ -13,7 +13,7 @@ from fedlore.bundle.monitor.record import open_record
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
 from fedlore.checker import check
-from fedlore.checker.verdict import seal
+from fedlore.checker.certificate import seal
 from fedlore.knowledge import Knowledge, table_of
 from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.soft import Softened, SoftFormulas
@@ -90,7 +90,7 @@ def test_a_certificate_that_claims_more_of_soft_rules_is_found_out(tmp_path):
     ]
     forged = values | {"claims": claims}
     lines = checked(bundle, tmp_path, forged | {"sha256": seal(forged)})
-    assert [line.what for line in lines if not line.holds] == ["the prediction stays in the range"]
+    assert [line.what for line in lines if not line.holds] == ["prediction-inside"]
 
 
 @pytest.mark.parametrize("constant", [0.9, 0.6, 0.7])
@@ -110,7 +110,7 @@ def test_a_graph_with_another_confidence_is_found_out(tmp_path, constant):
     save_graph(graph, tmp_path / "g.onnx")
     lines = checked(bundle, tmp_path, certify(bundle), tmp_path / "g.onnx")
     failed = {line.what for line in lines if not line.holds}
-    assert "graph computes what the knowledge says" in failed
+    assert "graph is the compiler's own" in failed
 
 
 def test_a_monitor_holds_a_rule_to_its_own_word(tmp_path):

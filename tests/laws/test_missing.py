@@ -17,8 +17,7 @@ from fedlore.bundle.files import predict_file
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.serve import make_app
 from fedlore.checker.bundles import knowledge_texts
-from fedlore.checker.forms import other_forms
-from fedlore.checker.graphs import Graph
+from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.errors import FedloreError
 from fedlore.kernel.answers import numbers_of, said_of, sets_of
 from fedlore.kernel.knowledge import read_knowledge
@@ -175,8 +174,8 @@ def ask_graph(made, x, reading):
 def ask_certificate(made, x, reading):
     """What the kernel makes of the knowledge, and that the checker knows the graph's forms."""
     known, refused, said = reading.kernel(knowledge_texts(made.members), x.numpy())
-    wrong, _ = other_forms(Graph(bundle_to_onnx(made).SerializeToString()), known)
-    assert not wrong
+    graph = Graph(bundle_to_onnx(made).SerializeToString())
+    assert not graph_faults(graph, known, getattr(made.personal, "reliance", None))
     return [None if no else one for no, one in zip(refused, said, strict=True)]
 
 

@@ -8,7 +8,7 @@ import torch
 from fedlore.bundle import answer_rows, bundle_of
 from fedlore.bundle.onnx import bundle_to_onnx, to_onnx
 from fedlore.bundle.onnx.model import knowledge_files
-from fedlore.checker.graphs import OPERATORS
+from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.errors import FedloreError
 from fedlore.kernel.answers import numbers_of, said_of, sets_of
 from fedlore.kernel.knowledge import read_knowledge
@@ -77,6 +77,7 @@ def agree_on_numbers(world):
     made = bundle_of(world.personal, "site", schema=NUMBERED)
     refused, got = agree_on_bundle(made, world.x)
     known = read_knowledge(knowledge_files(world.personal.knowledge))
+    assert graph_faults(Graph(bundle_to_onnx(made).SerializeToString()), known, None) == []
     assert (numbers_of(known, world.x.numpy())[1] == refused).all()
     sets = sets_of(known, world.x.numpy())
     for name, ends in (("lower", sets.lower), ("upper", sets.upper)):
@@ -86,7 +87,6 @@ def agree_on_numbers(world):
 def agree_on_bundle(found, x):
     """Which rows the graph refuses, and what it gives out: of others what Python answers."""
     graph = bundle_to_onnx(found)
-    assert {node.op_type for node in graph.graph.node} <= OPERATORS
     names = [value.name for value in graph.graph.output]
     got = dict(zip(names, ran(graph, x.double()), strict=True))
     refused = got["refused"]

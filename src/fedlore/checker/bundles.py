@@ -1,10 +1,13 @@
-"""What is read of a bundle and a certificate: members, hashes, weights, header, signature."""
+"""What is read of a bundle: members, knowledge, weights, header, signature; nothing in it is free.
 
-import hashlib
+What fedlore refuses to open is refused here too: another key, a number that must be positive.
+"""
+
 import json
 import math
 import re
 import struct
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,18 +16,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import KnowledgeError
+from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import Known
 from ..kernel.signature import holds, meaning_in
+from .certificate import digest, manifest
 
-Array = np.ndarray
+Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
-LARGEST = 1 << 30
+MOST = 1 << 30  # bytes
 NEAR = 1e-9  # by which weights may miss a sum of 1
 _MEMBER = re.compile(
     r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
-    r"|(weights|ensemble)\.safetensors"
-    r"|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
+    r"|(weights|ensemble)\.safetensors|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
 )
+_OUTPUT = re.compile("probabilities|class|allowed|refused|unapplied|number|interval|lower|upper")
+_HASH = re.compile("[0-9a-f]{64}")
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}
 
 
@@ -36,7 +42,7 @@ def read_members(path: Path) -> dict[str, bytes]:
         else:
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
-                if sum(entry.file_size for entry in entries) > LARGEST:
+                if sum(entry.file_size for entry in entries) > MOST:
                     raise KnowledgeError("the bundle is too large")
                 if len({entry.filename for entry in entries}) < len(entries):
                     raise KnowledgeError("a member of the bundle stands there twice")
@@ -46,7 +52,7 @@ def read_members(path: Path) -> dict[str, bytes]:
     said = found.pop(MANIFEST, None)
     if said is None:
         raise KnowledgeError(f"the bundle has no {MANIFEST}")
-    if said != manifest(found):
+    if said != manifest({name: digest(data) for name, data in found.items()}):
         raise KnowledgeError("a member of the bundle is not what its manifest says")
     odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
     if odd:
@@ -54,22 +60,67 @@ def read_members(path: Path) -> dict[str, bytes]:
     return found
 
 
-def manifest(members: Mapping[str, bytes]) -> bytes:
-    """A line with its hash for every member; the hash of these lines is the bundle's own."""
-    return "".join(f"{digest(members[name])}  {name}\n" for name in sorted(members)).encode()
+def hash_faults(graph: Any, files: Any) -> list[str]:
+    """What else than hashes a certificate says of files that are not shown to the checker."""
+    tables = {"graph": (graph or {}, _OUTPUT), "files": (files, _MEMBER)}
+    return [
+        f"'{what}' must be hashes by name"
+        for what, (table, names) in tables.items()
+        if not all(names.fullmatch(n) and _HASH.fullmatch(h) for n, h in table.items())
+    ]
 
 
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def read_json(data: bytes, what: str) -> Any:
+    """JSON in which no key stands twice: of two, readers take one each."""
+
+    def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise KnowledgeError(f"a key stands twice in {what}")
+        return found
+
+    def number(text: str) -> float:
+        raise KnowledgeError(f"{what} holds {text}, which is no number")
+
+    return json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=number)
 
 
 def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
     """The members that the knowledge is made of, as text."""
-    return {
-        name: data.decode("utf-8")
-        for name, data in members.items()
-        if name == "knowledge.toml" or name.endswith(".csv")
-    }
+    return {n: d.decode("utf-8") for n, d in members.items() if n.endswith((".toml", ".csv"))}
+
+
+_KEYS = set(
+    "features classes target label ordered edges trust reliance outside conflict floor card "
+    "entry_points examples predict range shape".split()
+)
+_SOURCES = (  # the keys of each kind
+    {"table", "hit", "outcome", "confidence"},
+    {"formula", "edges", "spread", "confidence"},
+    {"lower", "upper", "edges", "crossed", "confidence"},
+)
+
+
+def read_target(texts: Mapping[str, str]) -> dict[str, Any] | None:
+    """The number that the knowledge is about, once its files were found to hold nothing else."""
+    said = tomllib.loads(texts["knowledge.toml"])
+    sources = [s for side in ("predict", "range") for s in said.get(side, {}).get("sources", ())]
+    for one in sources:
+        if not any(set(one) <= keys for keys in _SOURCES):
+            raise KnowledgeError(f"a source says {', '.join(one)}: it is neither table nor formula")
+    odd = sorted(
+        {*said} - _KEYS | {*texts} - {"knowledge.toml", *(s.get("table") for s in sources)}
+    )
+    if odd:
+        raise KnowledgeError(f"the knowledge has '{odd[0]}', which nothing in it asks for")
+    target = said.get("target")
+    if target is None:
+        return None
+    found = {"name": target.get("name", "y"), "unit": target.get("unit", "")}
+    found |= {key: float(target[key]) for key in ("lower", "upper")}
+    if not -math.inf < found["lower"] < found["upper"] < math.inf:
+        raise KnowledgeError("the target must have lower < upper")
+    return found
 
 
 def read_weights(data: bytes) -> dict[str, Array]:
@@ -89,51 +140,50 @@ def read_weights(data: bytes) -> dict[str, Array]:
         raise KnowledgeError(f"the weights cannot be read: {error}") from None
 
 
-def faults(weights: Mapping[str, Array], declared: Mapping[str, Any]) -> list[str]:
-    """What is wrong with weights: names, shapes, bytes, or numbers that are not finite."""
-    found = []
-    for name in sorted({*weights, *declared}):
-        if name not in weights or name not in declared:
-            found.append(
-                f"'{name}' is not in {'the file' if name in declared else 'the certificate'}"
-            )
-            continue
-        values, said = weights[name], declared[name]
-        if list(values.shape) != list(said["shape"]):
-            found.append(f"'{name}' has shape {list(values.shape)}, declared is {said['shape']}")
-        elif not np.isfinite(values).all():
-            found.append(f"'{name}' is not finite")
-        elif digest(np.ascontiguousarray(values).tobytes()) != said["sha256"]:
-            found.append(f"'{name}' has other values than certified")
-    return found
-
-
-def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
-    """What is wrong with a mixture: weights that are none, or numbers that are not finite."""
-    weights = [ensemble["network"], ensemble["expert"], *(m["weight"] for m in ensemble["members"])]
-    if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
-        return ["a weight does not lie in [0, 1]"]
-    if abs(math.fsum(weights) - 1.0) > NEAR:
-        return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
+def weight_faults(weights: Mapping[str, Array]) -> list[str]:
+    """Weights of a network that are not of single precision and finite."""
     return [
-        f"'{name}' is not finite"
-        for name, values in sorted(tensors.items())
-        # a threshold may be infinite
-        if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
-    ][:1]
+        f"'{name}' is not finite, or not in single precision"
+        for name, values in weights.items()
+        if values.dtype != np.float32 or not np.isfinite(values).all()
+    ]
 
 
-def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """The tensors of one member, by their own names."""
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
+    """What is wrong with the rows that an expert is heard through; they are probabilities."""
+    if rows is None:
+        return []
+    k = known.k
+    numbers = all(type(v) in (int, float) for row in rows for v in row)
+    if not numbers or [len(row) for row in rows] != [k] * k or not known.predict.sources:
+        return [f"the expert's confusion must be {k} rows of {k} numbers"]
+    table = np.array(rows, np.float64)
+    if not (table >= 0).all() or not (np.abs(table.sum(1) - 1) <= 1e-6).all():
+        return ["the rows of the expert's confusion are no probabilities"]
+    return [] if signature is None else ["the expert is heard through what nobody signed"]
 
 
-CLAIMS = (
-    *("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"),
-    "monotone",
+def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None) -> list[str]:
+    """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
+    words = {"signer", "date", "meaning", "key", "signature"}
+    if not isinstance(said, dict) or set(said) != {*words, "examples", "features"}:
+        return ["it is no signature"]
+    if not all(isinstance(said[word], str) for word in words):
+        return ["it is no signature"]
+    if key is not None and said["key"] != key.lower():
+        return [f"it was made with the key {said['key']}, not with the one expected"]
+    if not holds(said):
+        return ["it does not hold"]
+    members = {name: text.encode() for name, text in texts.items()}
+    if meaning_in(members, said["examples"], said["features"]) != said["meaning"]:
+        return [f"the rules or examples are not those that {said['signer']} signed"]
+    return []
+
+
+_HEADER = set(
+    "format client task model hears shape schema scaling bins trust rely conflict outside "
+    "confusion policies metrics versions created".split()
 )
-SIGNED = ("signer", "date", "meaning", "key", "signature")
-_STATUSES = ("proved", "refuted", "unknown")
 _FORMAT = 4  # of bundles
 #: Layers that answer each row by itself.
 _LAYERS = set(
@@ -141,66 +191,76 @@ _LAYERS = set(
     "identity dropout layer_norm group_norm sequential deaf hearing ordered lipschitz".split()
 )
 _DEEPEST = 50
+#: Numbers of layers and members that are above 0.
+_POSITIVE = {"slope", "width", "reach", "inverse_temperature", "eps", "rows", "features", "classes"}
 
 
-def read_json(data: bytes, what: str) -> Any:
-    """JSON in which no key stands twice: of two, readers take one each."""
-
-    def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise KnowledgeError(f"a key stands twice in {what}")
-        return found
-
-    def number(text: str) -> float:
-        raise KnowledgeError(f"{what} holds {text}, which is no number")
-
-    return json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=number)
-
-
-def certificate_faults(said: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the claims of a certificate as such."""
-    names = [claim["claim"] for claim in said["claims"]]
-    if len(set(names)) < len(names) or not set(names) <= set(CLAIMS):
-        return [f"it claims {', '.join(map(str, names))}"]
-    statuses = {claim["status"] for claim in said["claims"] if claim["needed"]}
-    all_ = {claim["status"] for claim in said["claims"]}
-    if not all_ <= set(_STATUSES) or said["numbers"] != "float32":
-        return ["it speaks in words of its own"]
-    verdict = next((word for word in ("refuted", "unknown") if word in statuses), "proved")
-    return [] if said["verdict"] == verdict else [f"its verdict is '{said['verdict']}'"]
-
-
-def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
+def header_faults(header: Mapping[str, Any], known: Known, target: Any) -> list[str]:
     """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
-    wrong, schema = [], header["schema"]
-    number = known.line is not None
-    task = "regression" if number else "classification"
-    if header.get("format") != _FORMAT or header.get("task") != task:
-        wrong.append("it is of another format or task")
-    wrong += name_faults([] if number else schema["classes"], schema["features"], known)
-    if known.line is not None:
-        ends = (header["bins"][0], header["bins"][-1])
-        if ends != (known.number.lower, known.number.upper):
-            wrong.append(f"its bins reach from {ends[0]:g} to {ends[1]:g}, the bounds otherwise")
-    trust, conflict = float(header["rely"]), header["conflict"]
+    schema, number = header["schema"], target is not None
+    trust = float(header["rely"])
     withheld = bool(known.directions) and trust == 0.0  # what moves another way
-    if conflict != known.conflict or not (withheld or trust == known.trust):
-        wrong.append(f"it relies by {trust:g} with policy {conflict}, the knowledge otherwise")
-    return wrong + _model_faults(header) + _input_faults(header, known)
+    bins = header["bins"] or [None]
+    names = (header["format"], header["task"], header["conflict"], bins[0], bins[-1])
+    ends = (target["lower"], target["upper"]) if number else (None, None)
+    task = "regression" if number else "classification"
+    faults = {
+        "its keys are others": {*header} - {"ensemble", "inputs"} != _HEADER,
+        "its format, task, policy or bins are others": names
+        != (_FORMAT, task, known.conflict, *ends),
+        "its target is another": number and schema["label"] != target["name"],
+        f"it trusts by {trust:g}": not withheld and trust != known.trust,
+        "its features are others": schema["features"] != feature_values(known, missing=True),
+        "its classes are others": not number and schema["classes"] != list(known.classes),
+        "its scaling is not of finite numbers, spread above 0": not _scales(header["scaling"]),
+        "its network has another layer, or a number that must be positive and is not": any(
+            _odd_layers(header["model"])
+        ),
+    }
+    return [words for words, wrong in faults.items() if wrong] + _input_faults(header, known)
 
 
-def _model_faults(header: Mapping[str, Any]) -> list[str]:
-    """What is not understood of a network, and what is wrong with its scaling."""
-    wrong = []
-    odd = sorted(set(_layers(header["model"])) - _LAYERS)
-    if odd:
-        wrong.append(f"its network has a layer of kind '{odd[0]}'")
-    scaling = header.get("scaling") or {"shift": [], "spread": [1.0]}
-    shift, spread = (np.array(scaling[key], np.float64) for key in ("shift", "spread"))
-    if not np.isfinite(shift).all() or not (np.isfinite(spread) & (spread > 0)).all():
-        wrong.append("its scaling is not of finite numbers, spread above 0")
-    return wrong
+def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
+    """The features of the knowledge as header and graph write them."""
+    found = []
+    for one in known.columns:
+        ends = [float(end) if math.isfinite(end) else None for end in (one.low, one.high)]
+        values: dict[str, Any] = {"name": one.name, "unit": one.unit, "levels": list(one.levels)}
+        values |= {"low": ends[0], "high": ends[1]}
+        if missing:
+            values |= {"missing": one.missing} if one.may_miss else {}
+            values |= {"other": True} if one.other else {}
+        found.append(values)
+    return found
+
+
+def _scales(said: Any) -> bool:
+    if said is None:
+        return True
+    shift, spread = (np.array(said.get(key), np.float64) for key in ("shift", "spread"))
+    fine = (np.abs(shift) <= LARGEST).all() and ((spread > 0) & (spread <= LARGEST)).all()
+    return set(said) == {"shift", "spread"} and bool(fine)
+
+
+def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
+    """The kinds of layers, those inside others included, that are not as they must be."""
+    inner = [layer[key] for key in ("body", "trunk", "head", "line") if layer.get(key)]
+    if not depth or layer["layer"] not in _LAYERS or _odd_numbers([layer, layer.get("options")]):
+        yield str(layer["layer"])
+        return
+    for part in (*inner, *layer.get("parts", ())):
+        yield from _odd_layers(part, depth - 1)
+
+
+def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
+    """What must be a finite number above 0 and is not."""
+    return [
+        key
+        for table in tables
+        for key, value in (table or {}).items()
+        if key in _POSITIVE and value is not None
+        if type(value) not in (int, float) or not 0 < value <= LARGEST
+    ]
 
 
 def _input_faults(header: Mapping[str, Any], known: Known) -> list[str]:
@@ -221,48 +281,25 @@ def _input_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     return []
 
 
-def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
-    """The kinds of a network's layers, those inside others included."""
-    if not depth:
-        raise KnowledgeError(f"the network is nested more than {_DEEPEST} deep")
-    yield str(layer["layer"])
-    for part in (
-        *layer.get("parts", ()),
-        *(layer.get(k) for k in ("body", "trunk", "head", "line")),
-    ):
-        if part is not None:
-            yield from _layers(part, depth - 1)
+def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+    """What is wrong with a mixture: weights that are none, widths, or numbers not finite."""
+    members = ensemble["members"]
+    weights = [ensemble["network"], ensemble["expert"], *(m["weight"] for m in members)]
+    if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
+        return ["a weight does not lie in [0, 1]"]
+    if abs(math.fsum(weights) - 1.0) > NEAR:
+        return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
+    if _odd_numbers([ensemble, *members]):
+        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member is not above 0"]
+    odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
+    return [f"'{name}' is not above 0" for name in odd[:1]] + [
+        f"'{name}' is not finite"
+        for name, values in sorted(tensors.items())
+        # a threshold may be infinite
+        if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
+    ][:1]
 
 
-def name_faults(classes: Any, features: Any, known: Known) -> list[str]:
-    """What columns and classes are called otherwise than the knowledge calls them."""
-    wrong = []
-    try:
-        told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
-    except (KeyError, TypeError):
-        return ["it does not name its features and classes"]
-    if known.line is None and classes != list(known.classes):
-        wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
-    for place, column in enumerate(known.columns):
-        low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))
-        own = (column.name, column.unit, low, high, list(column.levels))
-        if place >= len(told) or told[place] != own:
-            wrong.append(f"its feature {place + 1} is not '{column.name}' of the knowledge")
-    if len(told) > len(known.columns):
-        wrong.append(f"it names {len(told)} features, the knowledge {len(known.columns)}")
-    return wrong
-
-
-def signature_faults(said: Any, texts: Mapping[str, bytes], key: str | None = None) -> list[str]:
-    """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
-    if not isinstance(said, dict) or set(said) != {*SIGNED, "examples", "features"}:
-        return ["it is no signature"]
-    if not all(isinstance(said[word], str) for word in SIGNED):
-        return ["it is no signature"]
-    if key is not None and said["key"] != key.lower():
-        return [f"it was made with the key {said['key']}, not with the one expected"]
-    if not holds(said):
-        return ["it does not hold"]
-    if meaning_in(texts, said["examples"], said["features"]) != said["meaning"]:
-        return [f"the rules or examples are not those that {said['signer']} signed"]
-    return []
+def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """The tensors of one member, by their own names."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -1,233 +1,85 @@
-"""An ONNX file: its nodes and constants, and that each row is answered by itself.
+"""An ONNX file, held against what the kernel's compiler makes of its knowledge.
 
-Every value is a constant, rows (its first axis is that of the rows), or the shape of rows, which
-may do nothing but lengthen a constant. What does not fit a rule below is refused.
+Every value is known by a hash of how it is computed, down to the rows and the last bit of each
+constant; names do not matter. The compiler makes the same hashes of the certified texts: what the
+graph gives out must be equal. Free is only what was learned, the scores that are made finite.
 """
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import KnowledgeError
-from ..kernel.knowledge import Known
-from .bundles import digest, name_faults, read_json
-
-#: Value by value: rows meet rows of the same rank, and constants that have one row or none.
-EACH = set(
-    "Abs Add And Cast Clip Div Equal Erf Exp Greater GreaterOrEqual Identity IsInf IsNaN LeakyRelu "
-    "Less LessOrEqual Log Max Min Mul Neg Not Or Pow Relu Sigmoid Sin Softplus Sqrt Sub Tanh "
-    "Where".split()
+from ..kernel.graph.knowledge import (
+    KnowledgeNodes,
+    Part,
+    add_expert,
+    choose_class,
+    compile_knowledge,
+    inside_range,
+    mask_range,
+    median_class,
+    mix_parts,
+    squeeze,
 )
-#: Along an axis that an attribute names, with its default.
-ALONG = {
-    "ArgMax": 0,
-    "ArgMin": 0,
-    "Concat": 0,
-    "GatherElements": 0,
-    "LayerNormalization": -1,
-    "ScatterElements": 0,
-    "Softmax": -1,
-    "TopK": -1,
-}
-#: Along axes that a constant input names: its place.
-NAMED = {"CumSum": 1, "ReduceSum": 1, "Slice": 3, "Squeeze": 1, "Unsqueeze": 1}
-#: Rows first, then constants: what networks are made of.
-LAYERS = {"AveragePool", "Conv", "Gemm", "InstanceNormalization", "MatMul", "MaxPool"}
-OPERATORS = {*EACH, *ALONG, *NAMED, *LAYERS}
-OPERATORS |= {"Expand", "Flatten", "Gather", "ReduceMax", "ReduceMin", "Reshape", "Shape"}
+from ..kernel.graph.numbers import SetNodes, bound_rows, compile_number_knowledge, number_outputs
+from ..kernel.graph.ops import DOUBLE, SINGLE, Array, Ops
+from ..kernel.knowledge import Known
+from .bundles import read_json
+from .certificate import digest
+from .layers import Layer, crossing, infer_shapes
+
+OPSET, FORMAT = 17, "1"
+NEAR = 1e-6  # by which weights may miss a sum of 1
+_OTHERWISE = "'{}' is computed otherwise than the knowledge demands"
+FLOAT, INT64, BOOL, WIDE = 1, 7, 9, 11  # types, by their numbers in ONNX
 
 
-class Value(NamedTuple):
-    """What is known of a value."""
+class Hashes(Ops):
+    """The compiler's backend that names every value by how it is computed."""
 
-    kind: str  # constant, rows, or shape
-    dims: tuple[int | None, ...]  # None where it is not fixed
+    def __init__(self) -> None:
+        self.rows = digest(b"rows")
+        self.made: set[str] = set()
 
+    def ops(self, kind: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
+        found = [_hash(kind, inputs, attributes, results, place) for place in range(results)]
+        self.made.update(found)
+        return found
 
-class _RowsMeet(Exception):
-    """An operator that could see one row beside another."""
+    def constant(self, value: Any, dtype: Any = SINGLE) -> str:
+        return _tensor(np.asarray(value, dtype))
 
-
-def crossing(model: Any, constants: dict[str, Any]) -> str | None:
-    """The first node that may mix rows, in words; None where there is none."""
-    shapes = _shapes(model)
-    known = {name: Value("constant", tuple(v.shape)) for name, v in constants.items()}
-    known |= {"rows": Value("rows", shapes.get("rows", ())), "": Value("constant", ())}
-    if len(known["rows"].dims) < 2 or known["rows"].dims[0] is not None:
-        return "the rows have no number of their own"
-    for node in model.graph.node:
-        try:
-            kind = _kind(node, known, constants)
-        except _RowsMeet as error:
-            return f"{node.op_type} that makes '{node.output[0]}' {error}"
-        except (LookupError, TypeError, ValueError):
-            return f"{node.op_type} that makes '{node.output[0]}' is of no known form"
-        for out in node.output:
-            if out and kind != "shape" and out not in shapes:
-                return f"'{out}' has no known shape"
-            known[out] = Value(kind, shapes.get(out, ()))
-            if kind == "rows" and (not known[out].dims or known[out].dims[0] is not None):
-                return f"{node.op_type} that makes '{out}' has no axis of rows in front"
-    for value in model.graph.output:
-        if known[value.name].kind != "rows":
-            return f"'{value.name}' is not computed row by row"
-    return None
+    def weight(self, name: str, values: Array) -> str:
+        return _tensor(values)
 
 
-def _shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
-    import onnx
-
-    try:
-        full = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
-    except Exception as error:  # onnx has classes of its own for every fault
-        raise KnowledgeError(f"its shapes cannot be found: {str(error)[:200]}") from None
-    found: dict[str, tuple[int | None, ...]] = {}
-    for value in (*full.input, *full.value_info, *full.output):
-        kind = value.type.tensor_type
-        if kind.HasField("shape"):
-            found[value.name] = tuple(
-                d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim
-            )
-    return found
+def _hash(kind: str, inputs: Sequence[str], about: Mapping[str, Any], count: int, at: int) -> str:
+    return digest(json.dumps([kind, *inputs, sorted(about.items()), count, at]).encode())
 
 
-def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
-    """What a node makes of its inputs, or why it may not stand here."""
-    op, values = node.op_type, [known[name] for name in node.input]
-    about = {a.name: a for a in node.attribute}
-    kinds = {value.kind for value in values}
-    if op == "Shape":
-        return _shape(values[0], about)
-    if kinds == {"constant"}:
-        return "constant"
-    if op == "Concat" and "shape" in kinds:
-        # the number of rows once, in front: twice it would become a width
-        if [v.kind for v in values] != ["shape"] + ["constant"] * (len(values) - 1):
-            raise _RowsMeet("uses the number of rows as a width")
-        return "shape"
-    if op in ("Expand", "Reshape"):
-        return _reform(op, values, node, constants, about)
-    if "shape" in kinds:
-        raise _RowsMeet("looks at the number of rows")
-    if op in EACH:
-        _side_by_side(values)
-        return "rows"
-    if op == "Gather":
-        return _gather(values, about)
-    first, rest = values[0], values[1:]
-    if op in ALONG:
-        axis = about["axis"].i if "axis" in about else ALONG[op]
-        _off_rows([axis], len(first.dims))
-        if op in ("Concat", "GatherElements", "ScatterElements"):
-            if kinds != {"rows"} or len({len(v.dims) for v in values}) > 1:
-                raise _RowsMeet("puts constants beside rows")
-        elif first.kind != "rows" or any(v.kind != "constant" for v in rest):
-            raise _RowsMeet("takes rows where a constant belongs")
-        return "rows"
-    if first.kind != "rows" or any(v.kind != "constant" for v in rest):
-        raise _RowsMeet("takes rows where a constant belongs")
-    if op in NAMED:
-        axes = np.ravel(constants[node.input[NAMED[op]]]).tolist()
-        _off_rows(axes, len(first.dims) + (len(axes) if op == "Unsqueeze" else 0))
-    elif op in ("ReduceMax", "ReduceMin"):
-        _off_rows(list(about["axes"].ints), len(first.dims))
-    elif op == "Flatten":
-        if "axis" in about and about["axis"].i != 1:
-            raise _RowsMeet("flattens rows into each other")
-    else:
-        _layer(op, first, rest, about)
-    return "rows"
+def _tensor(values: Array) -> str:
+    about = f"{values.dtype.str}{values.shape}".encode()
+    return digest(about + np.ascontiguousarray(values).tobytes())
 
 
-def _shape(value: Value, about: dict[str, Any]) -> str:
-    if value.kind == "shape":
-        raise _RowsMeet("looks at the number of rows")
-    start = about["start"].i if "start" in about else 0
-    end = about["end"].i if "end" in about else len(value.dims)
-    dims = value.dims[start:end]
-    rows = value.kind == "rows" and start == 0
-    if start < 0 or end < 1 or None in (dims[1:] if rows else dims):
-        raise _RowsMeet("has a shape that is not fixed")
-    return "shape" if rows else "constant"
+class Output(NamedTuple):
+    """What a graph must give out: its type, its shape behind the rows, and how it is computed."""
 
-
-def _reform(
-    op: str, values: list[Value], node: Any, constants: dict[str, Any], about: dict[str, Any]
-) -> str:
-    """A constant for every row, or each row in another form."""
-    data, shape = values
-    if data.kind == "shape" or shape.kind == "rows":
-        raise _RowsMeet("looks at the number of rows")
-    if op == "Expand":
-        if shape.kind != "shape":
-            raise _RowsMeet("repeats rows")
-        (length,) = shape.dims
-        if length is None or (data.kind == "rows" and len(data.dims) != length):
-            raise _RowsMeet("lays rows across rows")
-        if data.kind == "constant" and len(data.dims) >= length:
-            if len(data.dims) > length or data.dims[0] != 1:
-                raise _RowsMeet("treats rows by their place")
-        return "rows"
-    if "allowzero" in about and about["allowzero"].i:
-        raise _RowsMeet("is of no known form")
-    if data.kind != "rows" or (shape.kind == "constant" and constants[node.input[1]][0] != 0):
-        raise _RowsMeet("puts rows into each other")
-    return "rows"
-
-
-def _side_by_side(values: list[Value]) -> None:
-    ranks = {len(value.dims) for value in values if value.kind == "rows"}
-    if len(ranks) > 1 or 0 in ranks:
-        raise _RowsMeet("lays rows across rows")
-    (rank,) = ranks
-    for value in values:
-        if value.kind == "constant" and len(value.dims) >= rank:
-            if len(value.dims) > rank or value.dims[0] != 1:
-                raise _RowsMeet("treats rows by their place")
-
-
-def _gather(values: list[Value], about: dict[str, Any]) -> str:
-    data, index = values
-    axis = about["axis"].i if "axis" in about else 0
-    if data.kind == "rows" and index.kind == "constant":
-        _off_rows([axis], len(data.dims))
-    elif not (data.kind == "constant" and index.kind == "rows" and axis == 0 and index.dims):
-        raise _RowsMeet("looks rows up in rows")
-    return "rows"
-
-
-def _off_rows(axes: list[int], rank: int) -> None:
-    if not axes or not rank or any(axis % rank == 0 or not -rank <= axis < rank for axis in axes):
-        raise _RowsMeet("goes along the rows")
-
-
-def _layer(op: str, first: Value, rest: list[Value], about: dict[str, Any]) -> None:
-    if op not in LAYERS:
-        raise _RowsMeet("is of no known form")
-    if len(first.dims) < (2 if op in ("Gemm", "MatMul") else 3):
-        raise _RowsMeet("goes along the rows")
-    if op in ("Gemm", "MatMul") and len(rest[0].dims) > 2:
-        raise _RowsMeet("lays rows across rows")
-    if op == "Gemm":
-        if "transA" in about and about["transA"].i:
-            raise _RowsMeet("goes along the rows")
-        if len(rest) > 1 and len(rest[1].dims) == 2 and rest[1].dims[0] != 1:
-            raise _RowsMeet("treats rows by their place")
-
-
-Array = Any  # of numpy
-
-OPSET = 17  # whose operators the checker knows
-_LEARNED = ("scaler.", "ensemble.")  # how constants are called that were learned from rows
+    type: int
+    shape: tuple[int, ...]
+    value: str | None  # None: row by row, however
 
 
 class Graph:
-    """A loaded model: who makes which value, and its constants."""
+    """A loaded model: layers, constants, what it says of itself."""
 
     def __init__(self, data: bytes) -> None:
         import onnx
-        import onnx.numpy_helper
 
         try:
             self.model = onnx.load_from_string(data)
@@ -237,51 +89,43 @@ class Graph:
         graph = self.model.graph
         if any(tensor.external_data for tensor in graph.initializer):
             raise KnowledgeError("it keeps numbers in other files, and those were not certified")
-        self.nodes = list(graph.node)
-        self.made = {out: node for node in self.nodes for out in node.output}
+        attribute = onnx.helper.get_attribute_value
+        self.layers = [
+            Layer(n.op_type, n.input, n.output, {a.name: _plain(attribute(a)) for a in n.attribute})
+            for n in graph.node
+        ]
         to_array = onnx.numpy_helper.to_array
-        self.constants = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+        self.constants: dict[str, Array] = {t.name: to_array(t) for t in graph.initializer}
         self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
         if len(self.metadata) < len(self.model.metadata_props):
             raise KnowledgeError("a key stands twice in its metadata")
+        self.made = {name: layer for layer in self.layers for name in layer.outputs}
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """How each value is computed, hashed."""
+        known = {name: _tensor(values) for name, values in self.constants.items()}
+        known |= {"": "", "rows": digest(b"rows")}
+        for op, inputs, outputs, about in self.layers:
+            parts = [known[name] for name in inputs]
+            for place, out in enumerate(outputs):
+                known[out] = _hash(op, parts, about, len(outputs), place)
+        return known
 
     @property
     def weights(self) -> dict[str, Array]:
         """The network's parameters, by the names they have in the bundle."""
-        return {n.removeprefix("model."): v for n, v in self.constants.items() if _is_weight(n)}
+        return {n.removeprefix("model."): v for n, v in self.constants.items() if n[:6] == "model."}
 
     def knowledge(self) -> dict[str, str]:
-        try:
-            text = self.metadata["fedlore.knowledge.files"]
-            files = read_json(text.encode(), "the knowledge of the graph")
-            return {str(name): str(text) for name, text in files.items()}
-        except (KeyError, AttributeError):
-            raise KnowledgeError("the file does not hold the knowledge it was made from") from None
+        """The texts that it was made from."""
+        text = self.metadata.get("fedlore.knowledge.files")
+        if text is None:
+            raise KnowledgeError("the file does not hold the knowledge it was made from")
+        return {str(name): str(one) for name, one in read_json(text.encode(), "a graph").items()}
 
     def digests(self) -> dict[str, str]:
-        """A hash of how each output is computed, down to the last constant; names do not matter."""
-        known = {name: digest(_tensor(values)) for name, values in self.constants.items()}
-        known |= {"": "", "rows": digest(b"rows")}
-        for node in self.nodes:
-            about = sorted(part.SerializeToString(deterministic=True) for part in node.attribute)
-            said = [node.op_type, *(known[name] for name in node.input), *(a.hex() for a in about)]
-            for place, out in enumerate(node.output):
-                known[out] = digest(json.dumps([place, *said]).encode())
-        return {value.name: known[value.name] for value in self.model.graph.output}
-
-    def behind(self, name: str) -> tuple[set[str], list[Any]]:
-        """Everything that a value is computed from: names, and the nodes among them."""
-        names, nodes, waiting = set(), {}, [name]
-        while waiting:
-            one = waiting.pop()
-            if one in names:
-                continue
-            names.add(one)
-            node = self.made.get(one)
-            if node is not None:
-                nodes[id(node)] = node
-                waiting.extend(part for part in node.input if part)
-        return names, list(nodes.values())
+        return {value.name: self.values[value.name] for value in self.model.graph.output}
 
     def run(self, x: Array) -> dict[str, Array]:
         """All outputs on rows (n, d), by onnx's own reference evaluator."""
@@ -295,61 +139,175 @@ class Graph:
             found = ReferenceEvaluator(self.model).run(None, {"rows": x.astype(np.float64)})
         return dict(zip(names, found, strict=True))
 
-
-def _tensor(values: Array) -> bytes:
-    return f"{values.dtype.str}{values.shape}".encode() + np.ascontiguousarray(values).tobytes()
-
-
-def _is_weight(name: str) -> bool:
-    return name.startswith("model.")
-
-
-def plain_faults(graph: Graph) -> list[str]:
-    """What keeps a graph of any task from being understood, row by row; nothing where it is."""
-    wrong = []
-    odd = sorted(
-        {
-            f"{n.domain}:{n.op_type}"
-            for n in graph.nodes
-            if n.domain not in ("", "ai.onnx") or n.op_type not in OPERATORS
-        }
-    )
-    if odd:
-        wrong.append(f"it has operators that are not understood: {', '.join(odd)}")
-    sets = [(entry.domain, entry.version) for entry in graph.model.opset_import]
-    if sets not in ([("", OPSET)], [("ai.onnx", OPSET)]):
-        wrong.append(f"its operators are those of {sets}, not of set {OPSET}")
-    if graph.model.functions:
-        wrong.append("it defines functions of its own")
-    inputs = [value.name for value in graph.model.graph.input]
-    if inputs != ["rows"]:
-        wrong.append(f"its inputs are {inputs}, not the rows alone")
-    across = crossing(graph.model, graph.constants) if not odd else None
-    if across is not None:
-        wrong.append(f"a row's answer may hang on other rows: {across}")
-    return wrong
+    def guarded(self, o: Hashes, dtype: Any) -> list[tuple[str, str]]:
+        """The scores that are made finite, and what comes of them, in the order of the nodes."""
+        found = []
+        for layer in self.layers:
+            chosen = self.made.get(layer.inputs[0]) if layer.op == "Clip" else None
+            if chosen is not None and chosen.op == "Where":
+                score, made = self.values[chosen.inputs[-1]], self.values[layer.outputs[0]]
+                if o.guard(score, dtype) == made:
+                    found.append((score, made))
+        return found
 
 
-def learned_names(graph: Graph, name: str) -> list[str]:
-    """The constants learned from rows that a value is computed from."""
-    names, _ = graph.behind(name)
-    return sorted(one for one in names if _is_weight(one) or one.startswith(_LEARNED))
+def _plain(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value
+    return value.decode() if isinstance(value, bytes) else [_plain(one) for one in value]
 
 
-def other_names(graph: Graph, known: Known) -> list[str]:
-    """What the graph calls its columns, and its classes or number, otherwise than the knowledge."""
+def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
+    """What keeps a graph from being the one of its knowledge, for any network before its scores.
+
+    `expert` is λ where the certificate says one for all rows.
+    """
+    o = Hashes()
     try:
-        features = _metadata(graph, "features")
-        if known.line is None:
-            return name_faults(_metadata(graph, "classes"), features, known)
-        target = _metadata(graph, "target")
-    except KeyError as error:
-        return [f"it does not say {error}"]
-    own = {"lower": known.number.lower, "upper": known.number.upper, "name": known.number.name}
-    other = [key for key, told in own.items() if target.get(key) != told]
-    wrong = [f"its target has another '{other[0]}' than the knowledge"] if other else []
-    return wrong + name_faults([], features, known)
+        if known.line is not None:
+            outputs = _number_outputs(o, graph, known)
+        else:
+            outputs = _class_outputs(o, graph, known, expert)
+    except KnowledgeError as error:
+        return [f"{error}"]
+    if any(column.may_miss or column.other for column in known.columns):
+        outputs["unapplied"] = Output(INT64, (len(known.columns),), None)
+    wrong = _frame_faults(graph, outputs, len(known.columns))
+    for name, one in outputs.items():
+        if one.value not in (None, graph.values.get(name)):
+            wrong.append(_OTHERWISE.format(name))
+    return wrong or _layer_faults(graph, o)
 
 
-def _metadata(graph: Graph, key: str) -> Any:
-    return read_json(graph.metadata[f"fedlore.{key}"].encode(), f"the graph's {key}")
+def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> list[str]:
+    """What is wrong with inputs and outputs: names, order, types and shapes; and with the file."""
+    model, inside = graph.model, graph.model.graph
+    wanted = [(name, one.type, one.shape) for name, one in outputs.items()]
+    sets = [(entry.domain, entry.version) for entry in model.opset_import]
+    odd = [*model.functions, *model.training_info, *inside.sparse_initializer]
+    odd += [node for node in inside.node if node.domain not in ("", "ai.onnx")]
+    faults = {
+        "its operators are not those of set 17 alone": sets not in ([("", 17)], [("ai.onnx", 17)])
+        or bool(odd),
+        "its input is not rows of float64": list(map(_about, inside.input))
+        != [("rows", WIDE, (width,))],
+        "its outputs are others, in another order, or of another type": list(
+            map(_about, inside.output)
+        )
+        != wanted,
+        "it has nodes or numbers that no output needs": _unused(graph),
+    }
+    return [words for words, wrong in faults.items() if wrong]
+
+
+def _about(value: Any) -> tuple[str, int, tuple[int, ...]]:
+    """Name, type, and shape behind the rows."""
+    first, *rest = value.type.tensor_type.shape.dim or [None]
+    free = first is not None and not first.HasField("dim_value")
+    return (
+        value.name,
+        value.type.tensor_type.elem_type,
+        tuple(d.dim_value for d in rest) if free else (-1,),
+    )
+
+
+def _unused(graph: Graph) -> bool:
+    wanted = {value.name for value in graph.model.graph.output}
+    for layer in reversed(graph.layers):
+        if not wanted & set(layer.outputs):
+            return True
+        wanted |= set(layer.inputs)
+    return not set(graph.constants) <= wanted
+
+
+def _layer_faults(graph: Graph, o: Hashes) -> list[str]:
+    compiled = {name for name, value in graph.values.items() if value in o.made}
+    shapes = infer_shapes(graph.model)
+    across = crossing(graph.layers, graph.constants, shapes, compiled)
+    return [] if across is None else [f"before the scores, {across}"]
+
+
+def _class_outputs(
+    o: Hashes, graph: Graph, known: Known, expert: float | None
+) -> dict[str, Output]:
+    """What a graph of classes must give out."""
+    nodes = compile_knowledge(o, known if expert is None else replace(known, trust=expert))
+    allowed = mask_range(o, nodes, known.k)
+    if graph.values.get("allowed") != allowed:
+        raise KnowledgeError(_OTHERWISE.format("allowed"))
+    dtype: Any = SINGLE
+    scores = [made for _, made in graph.guarded(o, SINGLE)]
+    if len(scores) == 1:
+        parts = [Part(scores[0])]
+        if expert is not None and expert != known.trust and not (known.directions and expert == 0):
+            raise KnowledgeError(f"it trusts the expert by {expert:g}, not by {known.trust:g}")
+    else:  # a mixture: the second are the network's at their temperature
+        dtype = DOUBLE
+        members = [made for _, made in graph.guarded(o, DOUBLE)]
+        parts = _weigh(o, graph, [*(o.cast(one, DOUBLE) for one in scores[1:2]), *members], allowed)
+    mixed = mix_parts(o, parts, allowed, dtype)
+    p = inside_range(o, _hear(o, graph, nodes, mixed, expert, allowed, dtype), allowed, dtype)
+    if known.directions:
+        chosen = median_class(o, p, nodes.refused)
+    else:
+        chosen = choose_class(o, p, nodes.prior, nodes.refused)
+    return {
+        "probabilities": Output(FLOAT, (known.k,), p),
+        "class": Output(INT64, (), chosen),
+        "allowed": Output(BOOL, (known.k,), allowed),
+        "refused": Output(BOOL, (), squeeze(o, nodes.refused)),
+    }
+
+
+def _hear(
+    o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: str, expert: float | None,
+    allowed: str, dtype: Any,
+) -> str:  # fmt: skip
+    """The mixture with the expert's part: λ of each row where the knowledge says so."""
+    if nodes.prior is None:
+        return mixed
+    prior = nodes.prior if dtype is SINGLE else o.cast(nodes.prior, dtype)
+    ways = [] if expert is None else [o.constant(expert, dtype)]
+    if nodes.trust is not None:
+        rows = nodes.trust if dtype is SINGLE else o.cast(nodes.trust, dtype)
+        # withheld where he moves against a shape: then λ is 0 for all rows
+        ways = [rows, *(ways if expert == 0 else [])]
+    found: list[str] = [add_expert(o, mixed, prior, trust, dtype) for trust in ways]
+    there = [one for one in found if inside_range(o, one, allowed, dtype) in graph.values.values()]
+    if not found:
+        raise KnowledgeError("the certificate does not say with which weight the expert is heard")
+    return (there or found)[0]
+
+
+def _weigh(o: Hashes, graph: Graph, scores: list[str], allowed: str) -> list[Part]:
+    """The members with the constants that they are multiplied by, which sum to 1."""
+    if len(scores) < 2:
+        return [Part(score) for score in scores]
+    values = graph.values
+    times = {values[l.inputs[0]]: l.inputs[1] for l in graph.layers if l.op == "Mul"}
+    shares = [mix_parts(o, [Part(score)], allowed, DOUBLE) for score in scores]
+    names = [times.get(share, "") for share in shares]
+    weights = [graph.constants.get(name, np.zeros(0)) for name in names]
+    total = float(sum(w.sum() for w in weights))
+    fine = all(w.shape == () and w.dtype == DOUBLE and 0 <= w <= 1 for w in weights)
+    if not fine or not abs(total - 1) <= NEAR:
+        raise KnowledgeError("the weights of its members are not numbers in [0, 1] that sum to 1")
+    return [Part(score, values[name]) for score, name in zip(scores, names, strict=True)]
+
+
+def _number_outputs(o: Hashes, graph: Graph, known: Known) -> dict[str, Output]:
+    """What a graph of a number must give out."""
+    nodes = compile_number_knowledge(o, known)
+    sets = nodes.sets or bound_rows(o, (known.number.lower, known.number.upper))
+    ends = SetNodes(o.op("Identity", sets.lower), o.op("Identity", sets.upper))
+    numbers = [score for score, _ in graph.guarded(o, DOUBLE)]
+    if len(numbers) < 3:
+        raise KnowledgeError("number and interval are not made finite")
+    number, interval, refused = number_outputs(o, ends, nodes.refused, numbers[-3:])
+    return {
+        "number": Output(WIDE, (), number),
+        "interval": Output(WIDE, (2,), interval),
+        "lower": Output(WIDE, (sets.width,), ends.lower),
+        "upper": Output(WIDE, (sets.width,), ends.upper),
+        "refused": Output(BOOL, (), refused),
+    }

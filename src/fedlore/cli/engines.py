@@ -30,8 +30,12 @@ def algorithms() -> None:
     """List the federated algorithms: paper, settings, traffic, and what each needs."""
     screen = current_screen()
     every = installed_algorithms().items()
-    settings = {name: [asdict(s) for s in settings_of(kind)] for name, kind in every}
-    screen.give({n: asdict(facts_of(kind)) | {"settings": settings[n]} for n, kind in every})
+    about = {}
+    for name, kind in every:
+        facts = facts_of(kind)
+        settings = [asdict(one) for one in settings_of(kind)]
+        about[name] = asdict(facts) | {"needs": facts.needs, "settings": settings}
+    screen.give(about)
     table = Grid(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)

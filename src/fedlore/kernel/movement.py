@@ -12,7 +12,7 @@ from .answers import numbers_of, said_of, sets_of, value
 from .cells import after, single
 from .expressions import Tree, columns_in, numbers_in
 from .knowledge import Direction, Known, scope_of
-from .prove import stays_inside
+from .prove import always_defined, stays_inside
 from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
@@ -42,7 +42,7 @@ def range_moves(known: Known, shape: Direction) -> Verdict:
         or (
             isinstance(source, Limits)
             and source.crossed == "error"
-            and all(keeps_sign(tree, shape.column, shape.sign) for tree in source.trees)
+            and all(_keeps(known, tree, shape) for tree in source.trees)
         )
         for source in side.sources
     )
@@ -75,9 +75,16 @@ def prediction_moves(known: Known, shape: Direction) -> Verdict:
         silenced = known.conflict == "abstain"
     else:
         silenced = bool(known.range.sources) and known.conflict != "error"
-    kept = all(keeps_sign(source.tree, shape.column, shape.sign) for source in heard)
+    kept = all(_keeps(known, source.tree, shape) for source in heard)
     kept = kept and (not silenced or stays_inside(known).status == "proved")
     return Verdict("proved" if kept else "unknown")
+
+
+def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
+    """Whether a formula moves as a shape says, and has a value all over the scope."""
+    if not keeps_sign(tree, shape.column, shape.sign):
+        return False
+    return always_defined(tree, scope_of(known.columns)).status == "proved"
 
 
 def _has_holes(known: Known) -> bool:
@@ -140,10 +147,10 @@ def lay_grid(
 
 
 def compares_columns(tree: Tree) -> bool:
-    """Whether a region only compares columns with numbers."""
+    """Whether a region only compares columns with numbers: two columns are compared in no cell."""
     op, *parts = tree
     if op in ("<", "<=", ">", ">=", "==", "!="):
-        return all(part[0] in ("column", "number") for part in parts)
+        return sorted(part[0] for part in parts) == ["column", "number"]
     return op in ("number", "column") or all(compares_columns(part) for part in parts)
 
 

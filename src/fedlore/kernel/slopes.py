@@ -32,7 +32,7 @@ def never_against(tree: Tree, column: int, sign: int, boxes: Boxes) -> Array:
 
 
 def keeps_sign(tree: Tree, column: int, sign: int) -> bool:
-    """Whether a formula is always defined, moves with the sign, and rounding keeps that order."""
+    """Whether a formula moves with the sign wherever it does not overflow, rounding included."""
     found = _sign(tree, column)
     return found is not None and found * sign >= 0
 

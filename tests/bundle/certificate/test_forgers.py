@@ -4,10 +4,7 @@ A careless forger changes what was certified. A careful one issues the certifica
 changed, claims what he likes, and seals it: then nothing speaks against him but the thing itself.
 """
 
-import hashlib
-import json
 import zipfile
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -15,20 +12,16 @@ import pytest
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.archive import MANIFEST, manifest_of
-from fedlore.bundle.certify import certify, write_certificate
-from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.checker import check, outcome_of
-from fedlore.checker.bundles import read_members, read_weights
-from fedlore.checker.graphs import Graph
-from fedlore.checker.verdict import seal
+from fedlore.bundle.certify import write_certificate
+from fedlore.checker import check
+from fedlore.checker.bundles import read_members
 from fedlore.knowledge import AllOf, Formula, FormulaRange
 
 from ..onnx.worlds import EDGES, SCHEMA
+from .forging import Site, helper, make, sliver, to_array, to_tensor
 from .test_certificate import RANGE, personal
-from .test_false_proofs import backdoor
-from .test_mixtures import _meta, before, constant, mixed, node_of
+from .test_mixtures import mixed
 
-helper, to_array, to_tensor = onnx.helper, onnx.numpy_helper.to_array, onnx.numpy_helper.from_array
 SPIKE = FormulaRange(
     Formula.parse("1e-14 * where(abs(3*ash - 1.2345) < 0.0003, 1e20, 0)", SCHEMA),
     Formula.parse("1", SCHEMA),
@@ -36,67 +29,9 @@ SPIKE = FormulaRange(
 )
 
 
-@dataclass
-class Site:
-    """Files of a site in a forger's hands: he changes parts and puts them back."""
-
-    folder: object
-    certificate: dict
-    members: dict
-    model: onnx.ModelProto
-
-    def outcome(self, subject):
-        (self.folder / "c.json").write_text(json.dumps(self.certificate))
-        if subject == "graph":
-            (self.folder / "m.onnx").write_bytes(self.model.SerializeToString())
-            place = self.folder / "m.onnx"
-        else:
-            place = self.folder / "forged.lore"
-            write_zip(place, self.members)
-        lines = check(self.folder / "c.json", place)
-        return outcome_of(lines), [str(line) for line in lines if not line.holds]
-
-    def reseal(self):
-        """The certificate as its forger would issue it for what is there now: all is proved."""
-        said, files = self.certificate, self.members
-        digests = {name: sha(data) for name, data in sorted(files.items())}
-        said |= {"files": digests, "bundle": sha(manifest_of(files))}
-        try:
-            weights = read_weights(files["weights.safetensors"])
-            said["graph"] = Graph(self.model.SerializeToString()).digests()
-        except Exception:  # what cannot be read cannot be hashed either
-            weights = {}
-        said["weights"] = {
-            name: {"shape": list(v.shape), "sha256": sha(v.tobytes())}
-            for name, v in weights.items()
-        }
-        said["knowledge"] = {n: d for n, d in digests.items() if n.endswith((".toml", ".csv"))}
-        for claim in said["claims"]:
-            claim["status"] = "proved"
-        said["verdict"] = "proved"
-        self.seal()
-
-    def seal(self):
-        self.certificate["sha256"] = seal(self.certificate)
-
-
-def sha(data):
-    return hashlib.sha256(data).hexdigest()
-
-
-def write_zip(path, members):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in {**members, MANIFEST: manifest_of(members)}.items():
-            archive.writestr(name, data)
-
-
 @pytest.fixture
 def site(tmp_path):
-    def made(model=None):
-        bundle = bundle_of(model or personal(), "north")
-        return Site(tmp_path, certify(bundle), dict(bundle.members), bundle_to_onnx(bundle))
-
-    return made
+    return lambda model=None: Site.of(tmp_path, model or personal())
 
 
 def replace_text(name, old, new):
@@ -110,46 +45,25 @@ def replace_text(name, old, new):
 
 def header(change):
     """A change of bundle.json."""
-
-    def forge(site):
-        said = json.loads(site.members["bundle.json"])
-        change(said)
-        site.members["bundle.json"] = json.dumps(said).encode()
-
-    return forge
+    return lambda site: site.header(change)
 
 
 def metadata(key, change):
-    return lambda site: _meta(f"fedlore.{key}", change)(site.model)
+    return lambda site: site.metadata(key, change)
 
 
 def knowledge_text(name, old, new):
     """The knowledge that a graph tells of, changed in its text alone."""
 
-    def change(site):
-        entry = next(e for e in site.model.metadata_props if e.key == "fedlore.knowledge.files")
-        files = json.loads(entry.value)
+    def change(files):
         assert old in files[name]
         files[name] = files[name].replace(old, new)
-        entry.value = json.dumps(files)
-        replace_text(name, old, new)(site)  # so that its hash is that of the forged certificate
 
-    return change
+    return lambda site: site.knowledge(change)
 
 
 def tensor(pick, change):
-    """Constants of a graph, changed where they fit."""
-
-    def forge(site):
-        hit = 0
-        for one in site.model.graph.initializer:
-            values = to_array(one)
-            if pick(one.name, values):
-                one.CopyFrom(to_tensor(change(values.copy()), one.name))
-                hit += 1
-        assert hit
-
-    return forge
+    return lambda site: site.tensors(pick, change)
 
 
 def last_weight(value):
@@ -174,15 +88,11 @@ def layer(**about):
     return header(forge)
 
 
-def node(name, change):
-    return lambda site: change(site.model, node_of(site.model, name))
-
-
 def attribute(kind, **about):
     """Other attributes on the first node of a kind behind the range."""
 
     def change(site):
-        found = next(n for n in site.model.graph.node if n.op_type == kind)
+        found = site.nodes(kind)[0]
         kept = [a for a in found.attribute if a.name not in about]
         del found.attribute[:]
         found.attribute.extend([*kept, *(helper.make_attribute(k, v) for k, v in about.items())])
@@ -190,36 +100,48 @@ def attribute(kind, **about):
     return change
 
 
-def false_forever(model, made):
-    constant(model, "never", np.zeros(1, bool))
-    before(
-        model,
-        "refused",
-        helper.make_node("And", [made.input[0], "never"], ["calm"]),
-    )
-    node_of(model, "refused").input[0] = "calm"
+def false_forever(site):
+    made = site.node("refused")
+    site.insert("refused", make("And", [made.input[0], "never"], "calm"), never=np.zeros(1, bool))
+    made.input[0] = "calm"
 
 
-def first_class(model, made):
-    constant(model, "naught", np.array(0, np.int64))
-    before(model, "class", helper.make_node("Mul", [made.input[0], "naught"], ["always"]))
-    node_of(model, "class").input[0] = "always"
+def first_class(site):
+    made = site.node("class")
+    naught = make("Mul", [made.input[0], "naught"], "always")
+    site.insert("class", naught, naught=np.array(0, np.int64))
+    made.input[0] = "always"
+
+
+def backdoor(site):
+    """The range, wider in a sliver of the scope that no random row hits."""
+    nodes, constants = sliver()
+    made = site.node("allowed")
+    wider = make("Or", [made.input[0], "lie"], "wider")
+    site.insert("allowed", *nodes, wider, **constants)
+    made.input[0] = "wider"
 
 
 def other_trust(site):
-    told = [n for n in site.model.graph.node if n.op_type == "Mul" and n.output[0] in sums(site)]
-    constant(site.model, "louder", np.float32(0.9))
-    told[0].input[1] = "louder"
-
-
-def sums(site):
-    return {n.input[0] for n in site.model.graph.node if n.op_type == "ReduceSum"}
+    sums = {n.input[0] for n in site.nodes("ReduceSum")}
+    site.constant("louder", np.float32(0.9))
+    next(n for n in site.nodes("Mul") if n.output[0] in sums).input[1] = "louder"
 
 
 def swapped_expert(site):
     """The expert's classes in another order."""
     rows = next(i for i in site.model.graph.initializer if to_array(i).shape == (1, 4))
     rows.CopyFrom(to_tensor(to_array(rows)[:, ::-1].copy(), rows.name))
+
+
+def other_lookup(site):
+    """A rule of the range that holds where it should not."""
+    for one in site.model.graph.initializer:
+        values = to_array(one).copy()
+        if values.shape[1:] == (3,) and len(values) > 2 and one.name.startswith("constant"):
+            values[0, 0] = 1 - values[0, 0]
+            one.CopyFrom(to_tensor(values, one.name))
+            return
 
 
 def cut(values):
@@ -242,21 +164,6 @@ def poke(value):
         return values
 
     return change
-
-
-def certificate(**change):
-    def forge(site):
-        site.certificate |= change
-
-    return forge
-
-
-def both(change):
-    return change, change
-
-
-def scope(site):
-    site.certificate["scope"][0]["high"] = 1e6
 
 
 def opset(site):
@@ -339,17 +246,11 @@ CAREFUL = {
     ),
     "a policy that the knowledge does not have": (
         header(lambda h: h.__setitem__("conflict", "restrict")),
-        certificate(conflict="restrict"),
+        knowledge_text("knowledge.toml", "abstain", "restrict"),
     ),
-    "a wider scope": both(scope),
     "more trust than the knowledge has": (
         header(lambda h: h.__setitem__("rely", 0.9)),
         other_trust,
-    ),
-    "a claim of his own": both(
-        lambda site: site.certificate["claims"].append(
-            {"claim": "accurate", "status": "proved", "how": "", "needed": True}
-        )
     ),
     "a threshold that the table does not have": (
         replace_text("table-2.csv", "then", "ash"),
@@ -361,7 +262,7 @@ CAREFUL = {
     ),
     "a range that is wider in a sliver": (
         extra_member,
-        lambda site: backdoor(site.model),
+        backdoor,
     ),
     "rows that hear of each other": (
         layer(layer="batch_norm1d"),
@@ -376,12 +277,14 @@ CAREFUL = {
     "two of one name": (twice_in_header, twice_in_metadata),
     "another class given out": (
         header(lambda h: h["schema"]["classes"].__setitem__(0, "II")),
-        node("class", first_class),
+        first_class,
     ),
     "refusals that are kept silent": (
         header(lambda h: h.__setitem__("task", "regression")),
-        node("refused", false_forever),
+        false_forever,
     ),
+    "a rule that holds elsewhere": (extra_member, other_lookup),
+    "another class of equals": (layer(layer="lstm"), attribute("ArgMax", select_last_index=1)),
     "an expert who means another class": (
         header(lambda h: h.__setitem__("confusion", np.eye(4)[::-1].tolist())),
         swapped_expert,
@@ -403,6 +306,7 @@ def test_what_is_not_what_was_certified_is_refused(site, way, subject):
 @pytest.mark.parametrize("way", CAREFUL)
 def test_a_certificate_issued_for_a_lie_is_refused(site, way, subject):
     made = site()
+    made.subject = subject
     CAREFUL[way][subject == "graph"](made)
     made.reseal()
     outcome, failed = made.outcome(subject)
@@ -422,10 +326,11 @@ def test_a_certificate_issued_for_a_lie_is_refused(site, way, subject):
 )
 def test_claims_that_are_not_so_are_refused_whoever_seals_them(site, model, subject):
     made = site(model)
+    made.subject = subject
     made.reseal()
     outcome, failed = made.outcome(subject)
     assert outcome.code == 1
-    assert any("the range is never empty" in line for line in failed)
+    assert any("never-empty: " in line for line in failed)
 
 
 def test_a_member_that_stands_there_twice_is_refused(site, tmp_path):

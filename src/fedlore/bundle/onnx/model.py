@@ -118,14 +118,14 @@ def _classes(personal: Personal, schema: Schema | None) -> int:
 
 def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]) -> dict[str, str]:
     """What the graph is, as text: schema, class names, and the knowledge files it was made from."""
-    found = describe_graph(schema)
+    found = describe_graph(schema) | dict(more)
+    if "fedlore.knowledge.files" in more:  # of a bundle, which has a hash of its own
+        return found
     try:
         found["fedlore.knowledge"] = personal.knowledge.fingerprint
     except KnowledgeError:  # it has no names, or cannot be written down
-        return found | dict(more)
-    if "fedlore.knowledge.files" not in more:
-        found["fedlore.knowledge.files"] = json.dumps(knowledge_files(personal.knowledge))
-    return found | dict(more)
+        return found
+    return found | {"fedlore.knowledge.files": json.dumps(knowledge_files(personal.knowledge))}
 
 
 def knowledge_files(knowledge: Knowledge) -> dict[str, str]:

@@ -1,0 +1,124 @@
+"""A certificate, derived from what it is about: issuer and checker make it by the same steps.
+
+So it holds nothing that a checker could not find by itself: each field is compared, and a claim is
+a wish until the checker's own verdict is the same.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kernel.knowledge import Known, scope_of
+from ..kernel.prove import never_disagrees, never_empty, stays_inside
+from ..kernel.search import Verdict
+from ..kernel.sources import is_soft
+from ..words.certificate import LIMITS, SIGNED, SOFT, explain_claim
+
+FORMAT, VERSION = "fedlore range certificate", 2
+Array = Any  # of numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What a certificate is derived from."""
+
+    known: Known
+    client: str
+    files: Mapping[str, str]  # the hash of every member of the bundle
+    texts: Mapping[str, str]  # of the knowledge
+    weights: Mapping[str, Array]  # of the network
+    target: Mapping[str, Any] | None  # the number that the knowledge is about
+    expert: float | None  # his weight in the answer, of classes; None: nobody predicts, or a number
+    confusion: Any = None  # (k, k) as lists
+    signature: Mapping[str, Any] | None = None
+    moves: Verdict | None = None  # of answers along the shapes
+    graph: Mapping[str, str] | None = None  # how its outputs are computed, hashed
+
+    def derive(self) -> dict[str, Any]:
+        """The certificate, sealed by its hash."""
+        known, claims = self.known, claims_of(self.known, self.moves, self.count)
+        found: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "bundle": digest(manifest(self.files)),
+            "client": self.client,
+            "files": dict(self.files),
+            "knowledge": {n: digest(text.encode()) for n, text in sorted(self.texts.items())},
+            "weights": {
+                name: {"shape": list(v.shape), "sha256": digest(np.ascontiguousarray(v).tobytes())}
+                for name, v in self.weights.items()
+            },
+            "confusion": self.confusion,
+            "expert": self.expert,
+            "scope": _scope(known),
+            "graph": self.graph,
+            "classes": list(known.classes),
+            "target": self.target,
+            "conflict": known.conflict,
+            "signature": self.signature,
+            "claims": claims,
+            "verdict": sum_up(claims),
+            "limits": [*LIMITS, *[SOFT] * is_soft(known), *[SIGNED] * bool(self.signature)],
+        }
+        return found | {"sha256": seal(found)}
+
+    @property
+    def count(self) -> int:
+        return sum(values.size for values in self.weights.values())
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def manifest(files: Mapping[str, str]) -> bytes:
+    """A line for every member with its hash; the hash of these lines is the bundle's own."""
+    return "".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode()
+
+
+def seal(values: Mapping[str, Any]) -> str:
+    """The hash of a certificate: of everything in it but the hash."""
+    said = {key: value for key, value in values.items() if key != "sha256"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return digest(text.encode())
+
+
+def claims_of(known: Known, moves: Verdict | None, weights: int) -> list[dict[str, Any]]:
+    """Every claim with the kernel's verdict, how it is known, and whether the whole hangs on it."""
+    number = known.line is not None
+    found = [
+        _claim("inside-range", Verdict("proved"), kind="number" if number else "classes"),
+        _claim("finite-weights", Verdict("proved"), weights=weights),
+        _claim("never-empty", never_empty(known)),
+    ]
+    if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
+        found.append(_claim("prediction-agrees", never_disagrees(known)))
+    soft = is_soft(known)
+    if (number or known.range.sources) and (known.predict.sources or soft):
+        needed = known.conflict == "error"
+        found.append(_claim("prediction-inside", stays_inside(known), needed=needed, soft=soft))
+    if moves is not None:
+        found.append(_claim("monotone", moves, needed=False))
+    return found
+
+
+def _claim(name: str, verdict: Verdict, *, needed: bool = True, **about: Any) -> dict[str, Any]:
+    how = explain_claim(name, verdict.status, verdict.boxes, needed=needed, **about)
+    row = {"claim": name, "status": verdict.status, "how": how, "needed": needed}
+    return row if verdict.example is None else row | {"example": list(verdict.example)}
+
+
+def sum_up(claims: list[dict[str, Any]]) -> str:
+    """Proved where every needed claim is; refuted where one is."""
+    found = {claim["status"] for claim in claims if claim["needed"]}
+    return next((word for word in ("refuted", "unknown") if word in found), "proved")
+
+
+def _scope(known: Known) -> list[dict[str, Any]]:
+    scope = scope_of(known.columns)
+    ends = zip(known.columns, scope.low.tolist(), scope.high.tolist(), strict=True)
+    return [{"feature": column.name, "low": low, "high": high} for column, low, high in ends]

@@ -1,0 +1,487 @@
+"""Holes that were found once: each certificate was accepted for something that is not so."""
+
+import numpy as np
+import onnx
+import pytest
+
+from fedlore import Bins, Knowledge, mlp
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.kernel.findings import Place
+from fedlore.kernel.schema import Feature, Schema
+from fedlore.knowledge import Formula, FormulaRange, GradedFormula, table_of
+from fedlore.knowledge.findings.shapes import lint_shapes
+from fedlore.knowledge.intervals import Between
+from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.knowledge.shapes.shape import promised_shapes
+from fedlore.models.classifier import Personal
+from fedlore.models.regressor import PersonalRegressor
+
+from ..onnx.worlds import EDGES, SCHEMA
+from .forging import Site, helper, make, sha, sliver, to_array, to_tensor
+from .test_certificate import personal
+from .test_mixtures import mixed
+
+
+@pytest.fixture
+def site(tmp_path):
+    return lambda model=None, **parts: Site.of(tmp_path, model or personal(), **parts)
+
+
+def refused(made, subject, *, anew=True):
+    """That the checker refuses, the certificate issued anew for the lie or only sealed."""
+    made.subject = subject
+    made.reseal() if anew else made.seal()
+    outcome, failed = made.outcome(subject)
+    return outcome.code == 1 and bool(failed)
+
+
+def guarded(made):
+    """The score in front of the network's guard, and the node that makes it finite."""
+    clip = made.nodes("Clip")[0]
+    return made.node(clip.input[0]).input[2], clip
+
+
+def test_1_scores_that_are_finite_in_double_only(site):
+    made = site()
+    score, clip = guarded(made)
+    made.insert(
+        clip.output[0],
+        make("Cast", [score], "wide", to=11),
+        make("IsNaN", ["wide"], "none"),
+        make("Where", ["none", "zero64", "wide"], "some"),
+        make("Clip", ["some", "low64", "high64"], "far"),
+        make("Cast", ["far"], "short_again", to=1),
+        zero64=np.float64(0), low64=np.float64(-1e300), high64=np.float64(1e300),
+    )  # fmt: skip
+    for node in made.model.graph.node:
+        for place, name in enumerate(node.input):
+            if name == clip.output[0]:
+                node.input[place] = "short_again"
+    assert refused(made, "graph")
+
+
+def two_kinds(files):
+    files["evil.csv"] = "ash,then\n> 7.7,IV\n"
+    text = files["knowledge.toml"]
+    at = text.index("[[range.sources]]")
+    more = '[[range.sources]]\ntable = "evil.csv"\nconformal = "x"\n\n'
+    files["knowledge.toml"] = text[:at] + more + text[at:]
+
+
+def test_2_a_source_of_two_kinds(site):
+    made = site()
+    made.knowledge(two_kinds)
+    assert refused(made, "bundle") and refused(made, "graph")
+
+
+TWO = (Feature("a", low=0, high=10), Feature("b", low=0, high=10))
+ORDER = Schema(TWO, tuple("wxyz"), ordered=True)
+OPEN = Schema((Feature("a"), Feature("b", low=0, high=10)), tuple("wxyz"), ordered=True)
+FALLS = table_of(
+    [{"a": "< 9.9", "then": "y..z"}, {"a": ">= 9.9", "then": "w..x"}], ORDER, kind="range"
+)
+DOUBLED = FormulaRange(Formula.parse("2 * a", OPEN), None, (1.0, 2.0, 3.0))
+EXPERT_ONLY = GradedFormula(Formula.parse("2 * a", OPEN), (1.0, 2.0, 3.0))
+
+
+def shaped(schema, limits, said=None, *, where="", trust=0.0, hears=False):
+    shapes = SiteShapes((FeatureShape("a", "raises", where),), schema)
+    known = Knowledge(said, limits, trust, schema=schema, shapes=shapes, conflict="error")
+    options = Shaping(2, hears=hears, start="middle" if hears else "none")
+    return Personal(lipschitz_mlp(4, options, hidden=(5,), seed=2), known)
+
+
+def monotone(made):
+    return next(c["status"] for c in made.certificate["claims"] if c["claim"] == "monotone")
+
+
+@pytest.mark.parametrize(
+    ("schema", "limits", "said", "where"),
+    [
+        (ORDER, FALLS, None, "b > a"),
+        (ORDER, FALLS, None, "a < b or b < 0"),
+        (OPEN, DOUBLED, None, ""),
+        (OPEN, None, EXPERT_ONLY, ""),
+    ],
+    ids=["two columns", "either", "a limit that overflows", "an expert who overflows"],
+)
+def test_3_and_5_shapes_are_not_decided_where_they_cannot_be(site, schema, limits, said, where):
+    model = shaped(schema, limits, said, where=where, trust=0.0 if said is None else 0.4)
+    made = site(model)
+    assert monotone(made) == "unknown" or said is not None  # an expert is withheld where unknown
+    kinds = {finding.kind for finding in lint_shapes(model.knowledge, Place("knowledge.toml"))}
+    assert "shape-unknown" in kinds and "shape-kept" not in kinds
+    if said is None:
+        assert "same range" in promised_shapes(model.knowledge)[0]
+    for subject in ("bundle", "graph"):
+        made.claims(monotone="proved")
+        assert (refused(made, subject, anew=False)) == (said is None)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_4_a_refuted_shape_is_not_proved_by_saying_so(site, subject):
+    made = site(shaped(ORDER, FALLS))
+    assert monotone(made) == "refuted"
+    made.claims(monotone="proved")
+    assert refused(made, subject, anew=False)
+    plain = site()
+    plain.claims(monotone="proved")  # there is no shape at all
+    assert refused(plain, subject, anew=False)
+
+
+def test_4_a_graph_whose_network_turns_a_shape_round(site):
+    """The grammar knows any network: what a graph does along a shape is tested on rows."""
+    made = site(shaped(ORDER, None))
+    assert monotone(made) == "proved" and made.outcome("graph")[0].code == 3
+    network = next(n for n in made.nodes("Concat") if len(n.input) > 3)
+    made.insert(
+        network.output[0],
+        make("Mul", ["rows", "signs"], "turned"),
+        make("Cast", ["turned"], "turned_short", to=1),
+        signs=np.array([[-1.0, 1.0]]),
+    )
+    network.input[0] = "turned_short"
+    made.subject = "graph"
+    made.reseal()
+    assert "monotone" in [line.what for line in made.check("graph") if not line.holds]
+
+
+CONFUSIONS = {
+    "negative": [[1.3, -0.3, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
+    "no distribution": (np.eye(4) * 0.5).tolist(),
+    "another size": np.eye(3).tolist(),
+    "no numbers": [["1", 0, 0, 0]] * 4,
+}
+
+
+@pytest.mark.parametrize("rows", CONFUSIONS.values(), ids=CONFUSIONS)
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_6_a_confusion_of_no_probabilities(site, rows, subject):
+    made = site()
+    made.certificate["confusion"] = rows
+    made.header(lambda h: h.__setitem__("confusion", rows))
+    assert refused(made, subject)
+
+
+def louder(made, trust=0.3):
+    """λ of a graph, 0.95 for what it was."""
+    for kind in (np.float32, np.float64):
+        there = [
+            one
+            for one in made.model.graph.initializer
+            if to_array(one).dtype == kind
+            and to_array(one).shape == ()
+            and to_array(one) == kind(trust)
+        ]
+        for one in there:
+            one.CopyFrom(to_tensor(kind(0.95), one.name))
+
+
+def test_7_more_trust_by_the_name_of_a_mixture(site):
+    """λ of a mixture is learned: it is stated, and held against nodes and header."""
+    made = site(mixed(expert=0.3))
+    assert made.certificate["expert"] == 0.3
+    louder(made)
+    assert refused(made, "graph")
+    lines = {line.what: line.found for line in site(mixed(expert=0.3)).check("graph")}
+    assert lines["expert's weight"] == "0.3 in the answer, the knowledge says 0.4"
+    other = site(mixed(expert=0.3))
+    other.certificate["expert"] = 0.95
+    assert refused(other, "bundle", anew=False) and refused(other, "graph", anew=False)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_7_a_network_alone_trusts_as_its_knowledge_says(site, subject):
+    made = site()
+    louder(made, 0.4)
+    made.header(lambda h: h.__setitem__("rely", 0.95))
+    made.certificate["expert"] = 0.95
+    assert refused(made, subject)
+
+
+def pooled(made):
+    """The network's inputs pooled with their places, which count rows, beside them."""
+    first = made.nodes("Gemm")[0]
+    axis = {"axis_1": np.array([1], np.int64)}
+    made.insert(
+        first.output[0],
+        make("Unsqueeze", [first.input[0], "axis_1"], "deep"),
+        helper.make_node("MaxPool", ["deep"], ["tops", "places"], kernel_shape=[1]),
+        make("Squeeze", ["places", "axis_1"], "flat"),
+        make("Cast", ["flat"], "numbers", to=1),
+        make("Add", [first.input[0], "numbers"], "odd"),
+        **axis,
+    )
+    first.input[0] = "odd"
+
+
+def norm(made):
+    """The second result of an operator that is in the grammar with one."""
+    first = made.nodes("Gemm")[0]
+    made.insert(
+        first.output[0],
+        helper.make_node("LayerNormalization", [first.input[0], "ones"], ["plain", "mean"],
+                         axis=-1, epsilon=1e-5),
+        make("Add", [first.input[0], "mean"], "odd"),
+        ones=np.ones(4, np.float32),
+    )  # fmt: skip
+    first.input[0] = "odd"
+
+
+@pytest.mark.parametrize("change", [pooled, norm])
+def test_8_a_second_output(site, change):
+    made = site()
+    change(made)
+    onnx.checker.check_model(made.model, full_check=True)
+    assert refused(made, "graph")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["constant_of_mine", "scaler.mine", "ensemble.0.mine"])
+def test_9_weights_that_are_no_numbers_under_another_name(site, name, value):
+    made = site()
+    score, clip = guarded(made)
+    where = made.node(clip.input[0])
+    none = made.node(where.input[0])
+    made.insert(none.output[0], make("Add", [score, name], "odd"), **{name: np.float32(value)})
+    none.input[0] = where.input[2] = "odd"
+    assert refused(made, "graph")
+
+
+def test_9_a_scaler_that_is_finite_in_double_only(site):
+    made = site()
+    made.tensors(lambda n, v: n == "scaler.shift", lambda v: v + 1e300)
+    assert refused(made, "graph")
+    other = site()
+    other.header(lambda h: h["scaling"]["shift"].__setitem__(0, 1e300))
+    assert refused(other, "bundle")
+
+
+NUMBER = Schema((Feature("x", low=0, high=8), Feature("z", low=0, high=5)), tuple("abcde"), "y")
+
+
+def number_site(site):
+    band = Between(Formula.parse("x - 1", NUMBER), Formula.parse("x + 1 + z", NUMBER))
+    known = Knowledge(Formula.parse("x", NUMBER), band, 0.3)
+    bins = Bins(0.0, 10.0, 5)
+    return site(PersonalRegressor(mlp(2, 5, hidden=(4,)), bins, known), schema=NUMBER)
+
+
+def in_front(made, place, nodes, constants, inputs):
+    """Another value in front of a number's guard in a sliver."""
+    clip = [
+        n for n in made.nodes("Clip") if to_array(constant(made, n.input[1])).dtype == np.float64
+    ]
+    where = made.node(clip[place].input[0])
+    none = made.node(where.input[0])
+    value = where.input[2]
+    made.insert(none.output[0], *nodes, make("Where", ["lie", inputs, value], "lied"), **constants)
+    none.input[0] = where.input[2] = "lied"
+
+
+def constant(made, name):
+    return next(i for i in made.model.graph.initializer if i.name == name)
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, np.nan), (1, 9.0), (2, 0.0)])
+def test_10_a_number_or_an_end_that_is_another_in_a_sliver(site, place, value):
+    """Whatever stands before the guard, the ends lie on their sides of the number, in the set."""
+    made = number_site(site)
+    assert made.outcome("graph")[0].code == 0
+    nodes, constants = sliver()
+    in_front(made, place, nodes, constants | {"odd": np.float64(value)}, "odd")
+    made.reseal()
+    if made.outcome("graph")[0].code == 1:
+        return
+    x = np.array([[4.0, 3.14159], [4.0, 1.0]])
+    from onnx.reference import ReferenceEvaluator
+
+    names = [value.name for value in made.model.graph.output]
+    got = dict(zip(names, ReferenceEvaluator(made.model).run(None, {"rows": x}), strict=True))
+    assert not got["refused"].any() and np.isfinite(got["number"]).all()
+    low, high = got["interval"].T
+    assert (low <= got["number"]).all() and (got["number"] <= high).all()
+
+
+def test_10_an_interval_in_another_order(site):
+    made = number_site(site)
+    last = made.node("interval")
+    last.input[0], last.input[1] = last.input[1], last.input[0]
+    assert refused(made, "graph")
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_11_a_claim_that_is_not_decided(site, subject):
+    """What the policy takes care of need not be proved, and is not proved by saying so."""
+    many = " + ".join(f"(ash * heat - heat * ash) * {i}" for i in range(1, 9))
+    said = GradedFormula(
+        Formula.parse(f"{many} - sulfur * sulfur + sulfur * sulfur", SCHEMA), EDGES
+    )
+    made = site(personal(said, FormulaRange(None, Formula.parse("0.29", SCHEMA), EDGES)))
+    status = {c["claim"]: c["status"] for c in made.certificate["claims"]}["prediction-inside"]
+    assert status != "proved" and made.outcome(subject)[0].code != 1
+    made.claims(prediction_inside="proved")
+    assert refused(made, subject, anew=False)
+
+
+@pytest.mark.parametrize(
+    "kind", [onnx.TensorProto.FLOAT16, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT]
+)
+def test_12_rows_of_another_type(site, kind):
+    made = site()
+    made.model.graph.input[0].type.tensor_type.elem_type = kind
+    assert refused(made, "graph")
+
+
+def inverted(files):
+    text = files["knowledge.toml"]
+    files["knowledge.toml"] = text.replace("low = 0.0\nhigh = 40.0", "low = 40.0\nhigh = 0.0")
+    assert files["knowledge.toml"] != text
+
+
+def inverted_target(files):
+    text = files["knowledge.toml"]
+    files["knowledge.toml"] = text.replace("lower = 0.0\nupper = 10.0", "lower = 10.0\nupper = 0.0")
+    assert files["knowledge.toml"] != text
+
+
+def extra_file(files):
+    files["table-9.csv"] = "ash,then\n> 7.7,IV\n"
+
+
+def extra_key(files):
+    files["knowledge.toml"] = 'wisdom = "great"\n' + files["knowledge.toml"]
+
+
+def extra_source_key(files):
+    text = files["knowledge.toml"]
+    files["knowledge.toml"] = text.replace(
+        'table = "table-2.csv"', 'table = "table-2.csv"\nsure = true'
+    )
+    assert files["knowledge.toml"] != text
+
+
+LOW = {
+    "an inverted scope": inverted,
+    "a file that nobody names": extra_file,
+    "a key that nobody knows": extra_key,
+    "a key of a source that nobody knows": extra_source_key,
+}
+
+
+@pytest.mark.parametrize("change", LOW.values(), ids=LOW)
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_low_knowledge_that_is_not_as_it_must_be(site, change, subject):
+    made = site()
+    made.knowledge(change)
+    assert refused(made, subject)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_low_a_target_from_high_to_low(site, subject):
+    made = number_site(site)
+    made.knowledge(inverted_target)
+    assert refused(made, subject)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"note": "all is well"},
+        {"client": "south"},
+        {"issuer": "somebody else"},
+        {"limits": ["It speaks of everything."]},
+        {"bundle": "0" * 64},
+        {"classes": ["IV", "III", "II", "I"]},
+        {"conflict": "error"},
+        {"scope": []},
+        {"version": 1},
+        {"verdict": "refuted"},
+        {"target": {"lower": 0.0, "upper": 1.0}},
+        {"claims": []},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_low_free_fields_of_a_certificate(site, change, subject):
+    made = site()
+    made.certificate |= change
+    assert refused(made, subject, anew=False)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+@pytest.mark.parametrize("key", ["how", "needed", "note"])
+def test_low_free_fields_of_a_claim(site, key, subject):
+    made = site()
+    made.certificate["claims"][2][key] = "trust me"
+    assert refused(made, subject, anew=False)
+
+
+@pytest.mark.parametrize(
+    ("subject", "key", "name"), [("bundle", "graph", "class"), ("graph", "files", "card.md")]
+)
+@pytest.mark.parametrize("text", ["all is well", "A" * 64])
+def test_low_words_in_place_of_a_hash(site, subject, key, name, text):
+    """Of files that are not shown a certificate holds hashes, and nothing else."""
+    made = site()
+    made.certificate[key][name] = text
+    lines = "".join(f"{h}  {n}\n" for n, h in sorted(made.certificate["files"].items()))
+    made.certificate["bundle"] = sha(lines.encode())
+    entry = next(e for e in made.model.metadata_props if e.key == "fedlore.bundle")
+    entry.value = made.certificate["bundle"]
+    assert refused(made, subject, anew=False)
+    made.certificate[key] |= {"note": "0" * 64}
+    assert refused(made, subject, anew=False)
+
+
+def test_low_outputs_in_another_order_and_of_another_type(site):
+    made = site()
+    outputs = made.model.graph.output
+    first = onnx.ValueInfoProto()
+    first.CopyFrom(outputs[0])
+    outputs[0].CopyFrom(outputs[1])
+    outputs[1].CopyFrom(first)
+    assert refused(made, "graph")
+
+
+def test_low_another_unit_of_the_target(site):
+    made = number_site(site)
+    made.metadata("target", lambda target: target | {"unit": "mg"})
+    assert refused(made, "graph")
+
+
+def test_low_a_foreign_fingerprint(site):
+    made = site()
+    made.reseal()
+    entry = next(e for e in made.model.metadata_props if e.key == "fedlore.bundle")
+    entry.value = "f" * 64
+    assert made.outcome("graph")[0].code == 1
+
+
+def test_low_a_key_of_the_header_that_nobody_knows(site):
+    made = site()
+    made.header(lambda h: h.__setitem__("note", "all is well"))
+    assert refused(made, "bundle")
+
+
+@pytest.mark.parametrize("key", ["slope", "width"])
+@pytest.mark.parametrize("value", [-0.1, 0.0, 1e39, "0.1"])
+def test_low_negative_slopes_and_widths(site, key, value):
+    made = site(shaped(ORDER, None))
+
+    def change(said):
+        said["model"]["options"][key] = value
+
+    made.header(change)
+    assert refused(made, "bundle")
+
+
+def test_low_negative_widths_of_members(site):
+    made = site(mixed())
+
+    def change(said):
+        member = next(m for m in said["ensemble"]["members"] if m["kind"] == "order")
+        member["width"] = -member["width"]
+
+    made.header(change)
+    assert refused(made, "bundle")

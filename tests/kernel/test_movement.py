@@ -1,0 +1,57 @@
+"""What is proved to move as a shape says is held against pairs of rows."""
+
+import numpy as np
+import pytest
+
+from fedlore.kernel.answers import said_of, value
+from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.movement import range_moves, sets_rise
+
+CELLS = ("", "a <= 5", "not (a == 3) and b >= 4")  # regions that tables can be cut along
+OTHERS = ("b > a", "a < b or b < 2", "a + b > 9")
+ENDS = ("w..x", "x..y", "y..z", "w..y", "x..z", "all")
+
+
+def known_of(draw, region):
+    """A random table about a and b, and a shape of a in a region."""
+    rules = [f"{_cell(draw)},{_cell(draw)},{draw.choice(ENDS)}" for _ in range(draw.integers(1, 4))]
+    effect = draw.choice(["raises", "lowers"])
+    where = f'where = "{region}"\n' if region else ""
+    text = (
+        'classes = ["w", "x", "y", "z"]\nordered = true\n'
+        + "".join(f'[[features]]\nname = "{n}"\nlow = 0\nhigh = 10\n' for n in "ab")
+        + '[[range.sources]]\ntable = "t.csv"\nhit = "union"\n'
+        + f'[[shape.sources]]\nfeature = "a"\neffect = "{effect}"\n{where}'
+    )
+    return read_knowledge({"knowledge.toml": text, "t.csv": "\n".join(["a,b,then", *rules]) + "\n"})
+
+
+def _cell(draw):
+    kind = draw.choice(["-", "<", ">=", ">"])
+    return kind if kind == "-" else f"{kind} {draw.integers(1, 10)}"
+
+
+def broken(known, shape, draw):
+    """Whether a pair of rows of the region moves the other way."""
+    low = draw.uniform(0, 10, (4_000, 2))
+    low[::2] = np.rint(low[::2])
+    high = low.copy()
+    high[:, 0] = draw.uniform(low[:, 0], 10)
+    pair = [x.astype(np.float32) for x in (low, high)]
+    if shape.region is not None:
+        inside = np.all([value(shape.region, x) > 0 for x in pair], axis=0)
+        pair = [x[inside] for x in pair]
+    below, above = (said_of(known, x).allowed for x in pair[:: shape.sign])
+    return not sets_rise(below, above).all()
+
+
+@pytest.mark.parametrize("region", (*CELLS, *OTHERS))
+def test_no_pair_of_rows_breaks_what_is_proved(region):
+    draw, seen = np.random.default_rng(5), set()
+    for _ in range(40):
+        known = known_of(draw, region)
+        (shape,) = known.directions
+        status = range_moves(known, shape).status
+        seen.add(status)
+        assert status != "proved" or not broken(known, shape, draw)
+    assert seen == ({"proved", "refuted"} if region in CELLS else {"proved", "unknown"})
