@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARKS := start step tables formulas round scaling predict read serve blend certify secagg he peers plot studio
 
-.PHONY: demo test check slow mutants bench docs release-check clean
+.PHONY: demo test check slow nightly mutants bench docs release-check clean
 
 demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
@@ -18,8 +18,11 @@ check: .venv/dev
 	$(BIN)/mypy
 
 slow: .venv/dev
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not nightly"
 	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n auto -m "hypothesis and not slow"
+
+nightly: .venv/dev
+	$(BIN)/pytest -n auto -m nightly
 
 docs: .venv/dev
 	$(BIN)/python -m handbook

@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items):
         share = item.get_closest_marker("sampled")
         if share and zlib.crc32(item.name.encode()) % share.args[0]:
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("program"):
+        if item.get_closest_marker("program") or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))

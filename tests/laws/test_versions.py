@@ -28,7 +28,9 @@ def test_a_sample_of_the_law(law):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize(
+    "part", [0, 1, *(pytest.param(i, marks=pytest.mark.nightly) for i in range(2, 20))]
+)
 @pytest.mark.parametrize(
     ("law", "cases"), [("classes", 400), ("classes with holes", 400), ("numbers", 200)]
 )
