@@ -131,7 +131,9 @@ def one_round(clients: Sequence[Client]) -> list[Personal]:
     net = mlp(17, 20, hidden=())
     made = []
     for client in clients:
-        member = OneShotMember(OneShotModel(one_shot, found, rows[client.id].home, 20), scaler)
+        member = OneShotMember(
+            OneShotModel(one_shot, found, rows[client.id].home(found), 20), scaler
+        )
         ensemble = Ensemble((member,), (1.0,), 0.0)
         made.append(Personal(net, client.knowledge, scaler=scaler, ensemble=ensemble))
     return made

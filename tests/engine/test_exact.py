@@ -48,7 +48,7 @@ def test_many_sites_know_more_than_one():
         alone = posterior_of({client.id: mine}, GROUPS)
         test = client.test
         for name, found in (("alone", alone), ("together", together)):
-            logits = OneShotModel(EXACT, found, mine.home, CLASSES).logits(
+            logits = OneShotModel(EXACT, found, mine.home(found), CLASSES).logits(
                 test.x, test.prior, test.allowed
             )
             losses[name] -= float(logits.gather(1, test.y[:, None]).mean())

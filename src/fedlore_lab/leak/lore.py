@@ -254,15 +254,20 @@ def _whole(run: Overheard, client: Client, view: View) -> Tensor:
 
 
 def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
-    """AUC by fall and height of the loss, and by how little a row sticks out of the sums."""
+    """AUC by fall and height of the loss, and by how little a row sticks out of the sums.
+
+    Of the first sums, and of all of them together: behind a bend rows are weighed anew each time.
+    """
     recipe = run.fitted.recipe
     found = member_by_loss(recipe, run.main(client.id, view), client, seed)
-    sums = run.said("gram", client.id, view)
-    if sums is None:
+    steps = [name for name in run.spy.answers if name.partition(" ")[0] == "gram"]
+    sums = [one for name in steps if (one := run.said(name, client.id, view)) is not None]
+    if not sums:
         return found
     x, _, n = known_rows(client, recipe, seed)
-    near = member_by_leverage(sums, _one_shot(run), x.double())
-    return torch.cat([found, torch.tensor([auc(near[:n], near[n:])], dtype=torch.float64)])
+    near = torch.stack([member_by_leverage(one, _one_shot(run), x.double()) for one in sums])
+    scores = [auc(s[:n], s[n:]) for s in (near[0], near.sum(0))]
+    return torch.cat([found, torch.tensor(scores, dtype=torch.float64)])
 
 
 def _one_shot(run: Overheard) -> OneShot:

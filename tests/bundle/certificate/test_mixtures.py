@@ -13,6 +13,7 @@ from fedlore.checker.bundles import mixture_faults, read_weights
 from fedlore.checker.forms import read_mixture
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
+from fedlore.core.one_shot import Link
 from fedlore.models.ensemble import OneShotMember
 
 from ..mixed import class_members, mixture, one_shot_model, ordinal
@@ -25,7 +26,7 @@ helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
 
 
 def mixed(**settings):
-    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0))
+    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0, link=Link("expert", 0.6)))
     settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], one_shot))
     return mixture(known(), CALM, 4, **settings)
 

@@ -38,7 +38,7 @@ def foreseen(
     x, place = rows(seed, count)
     y = place.round().clamp(0, 7).double()
     one_shot = OneShot(Basis("quadratic"), hears=False)
-    features, start = one_shot.rows(SCALE(x), None, None, classes=8)
+    features, start, _ = one_shot.rows(SCALE(x), None, None, classes=8)
     home, sums = sum_rows(features, y - start)
     found = solve(sums, one_shot.basis.groups(2))
     member = OneShotMember(OneShotModel(one_shot, found, home, 8), SCALE)

@@ -119,9 +119,28 @@ def one_shot_nodes(
     mean = build.op("Add", build.op("MatMul", phi, own("mean", columns, 1)), own("level", 1))
     across = build.op("MatMul", phi, own("covariance", columns, columns))
     spread = build.total(build.op("Mul", across, phi))
-    once = build.constant(1.0 + 1.0 / seen.home.rows, DOUBLE)
-    variance = build.op("Add", build.op("Mul", own("noise", 1), once), spread)
-    return build.op("Add", start, mean), variance
+    noise = own("noise", 1)
+    once = build.op("Div", noise, build.constant(float(seen.home.rows), DOUBLE))
+    spread = build.op("Add", spread, once)
+    place, link = build.op("Add", start, mean), seen.one_shot.link
+    if link is not None:
+        centre = {"middle": middle, "expert": expert}[link.around]
+        place, slope = _bend(build, place, centre, known.allowed, link.share, k)
+        spread = build.op("Mul", build.op("Mul", slope, slope), spread)
+    return place, build.op("Add", noise, spread)
+
+
+def _bend(
+    build: Builder, z: str, centre: str, allowed: str | None, share: float, k: int
+) -> tuple[str, str]:
+    """Place and slope of `core.one_shot.bend_place`, (n, 1) each."""
+    width = build.fill(share * k / 2, 1, DOUBLE)
+    if allowed is not None:
+        count = build.total(build.cast(allowed, DOUBLE))
+        width = build.op("Mul", count, build.constant(share / 2, DOUBLE))
+    t = build.op("Tanh", build.op("Div", build.op("Sub", z, centre), width))
+    place = build.op("Add", centre, build.op("Mul", width, t))
+    return place, build.op("Sub", build.constant(1.0, DOUBLE), build.op("Mul", t, t))
 
 
 def _basis(build: Builder, x: str, one_shot: OneShot, features: int) -> Value:

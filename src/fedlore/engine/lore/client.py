@@ -11,16 +11,15 @@ import torch
 
 from ...algorithms import facts_of
 from ...core.examples import Examples
-from ...core.one_shot import Posterior
+from ...core.one_shot import OneShot, Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
 from ...models.client import NumberClient
 from ...models.regressor import decode_logits
 from ..loop import own_params, recall
-from ..one_shot import one_shot_rows
 from ..tuning.oof import Cached, hits, most_hits
-from .rows import WORST, SiteRows, nll_rows
+from .rows import SiteRows, nll_rows
 from .space import MAIN, Trial
 from .stacking import SiteModel, choose_members, stack_of
 
@@ -54,21 +53,30 @@ class LoreClient:
 
     def _gram(self, task: Task) -> Payload:
         """Sums of products of rows, for the one-shot model."""
-        common = self.rows.common
-        if common.search_space.one_shot is None:
+        search_space = self.rows.common.search_space
+        if search_space.one_shot is None:
             raise ConfigError(
                 "sums of rows were asked for, and the search space has no one-shot model"
             )
-        rows = one_shot_rows(
-            self.rows.plain, common.search_space.one_shot, common.scaler, classes=common.classes
-        )
-        return {"gram": rows.sums()}
+        if not task.sent:
+            return {"gram": self.rows.one_shot_rows(search_space.one_shot).sums()}
+        sent = task.sent["one_shot"]
+        rows = self.rows.one_shot_rows(search_space.one_shot_at(sent))
+        return {"gram": rows.sums(sent["mean"])}
 
     def _vote(self, task: Task) -> Payload:
-        """The loss of a trial on the rows that it left out."""
+        """The loss of a trial on the rows that it left out, or of one-shot models."""
+        if not task.trial:
+            return {"vote": self._vote_one_shots(task.sent)}
         trial = Trial.read(task.trial)
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
+
+    def _vote_one_shots(self, sent: Payload) -> Params:
+        """The losses of every one-shot model, each row left out of it in closed form."""
+        known = enumerate(self.rows.common.search_space.one_shots)
+        losses = [self.rows.one_shot_loss(one, Posterior.of(sent[str(at)])) for at, one in known]
+        return _ballot(losses, len(self.rows.plain.data))
 
     def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
@@ -77,9 +85,10 @@ class LoreClient:
             return {}  # asked again: the same task would give the same model
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         main = self._own(trial, part_of(task.sent, "main"), memory)
-        posterior = Posterior.of(task.sent["one_shot"]) if "one_shot" in task.sent else None
+        sent = task.sent.get("one_shot")
+        one_shot = None if sent is None else self.rows.common.search_space.found(sent)
         folds = self._folds(trial, task.sent)
-        model = fit_ensemble(self.rows, trial, main, folds=folds, posterior=posterior)
+        model = fit_ensemble(self.rows, trial, main, folds=folds, one_shot=one_shot)
         network = main if model.finished is None else model.finished
         self._shelf.keep(model, trial, network, key)
         return {}
@@ -114,7 +123,7 @@ def fit_ensemble(
     main: Params,
     *,
     folds: Sequence[Params] = (),
-    posterior: Posterior | None = None,
+    one_shot: tuple[OneShot, Posterior] | None = None,
 ) -> SiteModel:
     """A site's own ensemble of all that it has, from networks that had not seen its folds.
 
@@ -131,7 +140,8 @@ def fit_ensemble(
         if steps:
             client, _ = rows.part(candidate, MAIN)
             finished = rows.polish(candidate, client, main, steps)
-    members += [*stack.one_shot(posterior), *stack.local()]
+    shared = [] if one_shot is None else stack.one_shot(*one_shot)
+    members += [*shared, *stack.local()]
     if not members:  # nothing is known of any row that was not learned from
         return SiteModel(None, stack.knowledge, finished)
     if rows.hears_expert:
@@ -144,27 +154,21 @@ def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
     candidate = rows.common.candidate(trial)
     _, held = rows.part(candidate, trial.fold)
     if held is None or not len(held):
-        return _ballot(0.0, 0)
+        return _ballot([0.0], 0)
     logits = rows.logits(candidate, params, held)
     if isinstance(rows.member, NumberClient):
         assert rows.folds is not None
-        measured = rows.measured
-        some = measured[rows.folds == trial.fold]
-        assert measured.y is not None and some.y is not None
-        # in units of the site's own variance, so that no site counts for more by its scale
-        spread = measured.y.double().var(correction=0).clamp(min=1e-12)
-        missed = decode_logits(logits, some, 0.0).mean() - some.y
-        # no row counts for more than the worst of classes does
-        losses = (missed.square() / spread).clamp(max=-WORST)
-        return _ballot(float(losses.sum()), len(some))
+        away = rows.folds == trial.fold
+        said = decode_logits(logits, rows.measured[away], 0.0).mean()
+        return _ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
     if not rows.member.injected:
         held = Examples(held.x, held.y)
     if rows.common.ordered:
-        return _ballot(float(nll_rows(logits, held).sum()), len(held))
+        return _ballot([float(nll_rows(logits, held).sum())], len(held))
     cached = Cached(logits.float(), held)
     wrong = 1.0 - float(hits(cached, [most_hits(cached)])[0].double().mean())
     # equal counts of right rows are common: the likelihood decides between them
-    return _ballot(wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum()), len(held))
+    return _ballot([wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum())], len(held))
 
 
 def part_of(sent: Payload, name: str) -> Payload:
@@ -173,8 +177,8 @@ def part_of(sent: Payload, name: str) -> Payload:
     return {k.removeprefix(prefix): b for k, b in sent.items() if k.startswith(prefix)}
 
 
-def _ballot(loss: float, rows: int) -> Params:
+def _ballot(losses: Sequence[float], rows: int) -> Params:
     return {
-        "loss": torch.tensor([loss], dtype=torch.float64),
+        "loss": torch.tensor(losses, dtype=torch.float64),
         "rows": torch.tensor([float(rows)], dtype=torch.float64),
     }

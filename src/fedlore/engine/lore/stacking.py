@@ -16,11 +16,11 @@ from ...core.conformal import CoveragePromise, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
 from ...core.metrics import decide
-from ...core.one_shot import OneShotModel, Posterior, leave_out
+from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
-from ...models.client import Client, NumberClient
+from ...models.client import NumberClient
 from ...models.ensemble import Ensemble, NumberEnsemble, OneShotMember, OneShotNumber
 from ...models.own.baseline import (
     FOLDS,
@@ -107,7 +107,7 @@ class Stack(Protocol):
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
         ...
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
         ...
 
@@ -302,20 +302,17 @@ class ClassStack:
                 prior[places == fold] = held.prior
         return Examples(data.x, data.y, prior, data.allowed, signs=data.signs, trust=data.trust)
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
-        common, client = self.site.common, self.client
-        one_shot, k = common.search_space.one_shot, common.classes
-        if posterior is None or one_shot is None:
-            return []
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
+        common, client, k = self.site.common, self.client, self.site.common.classes
         rows = one_shot_rows(client, one_shot, common.scaler, classes=k)
         if self.site.signs is not None:
-            line = sign_line(common, rows, posterior, self.site.signs)
+            line = sign_line(common, one_shot, rows, found, self.site.signs)
             if line is None:
                 return []
             judged = judge_places(line.held, client.data, k)
             member = OrderMember(ONE_SHOT, line.body, line.hears, line.over, judged.width, k)
             return [StackMember(ONE_SHOT, judged.held, True, member)]
-        one_shot_model = OneShotModel(one_shot, posterior, rows.home, k)
+        one_shot_model = OneShotModel(one_shot, found, rows.home(found), k)
         allowed = client.data.allowed if client.injected else None
         said = mask_logits(one_shot_model.held_out(rows), allowed)
         return [
@@ -428,24 +425,19 @@ class NumberStack:
         """What last steps must lower."""
         return self.errors(said)
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         common, measured = self.site.common, self.measured
-        one_shot = common.search_space.one_shot
-        if posterior is None or one_shot is None:
-            return []
-        client: Client = self.site.plain
-        rows = one_shot_rows(client, one_shot, common.scaler, classes=common.classes)
+        rows = self.site.one_shot_rows(one_shot)
         if self.site.signs is not None:
-            line = sign_line(common, rows, posterior, self.site.signs)
+            line = sign_line(common, one_shot, rows, found, self.site.signs)
             if line is None:
                 return []
             said = within(line.held, measured)
             width = max(float(self.errors(said).mean()) ** 0.5, 1e-12)
             member = NumberMember(ONE_SHOT, line.body, line.hears, line.over, width)
             return [StackMember(ONE_SHOT, said, True, member)]
-        one_shot_model = OneShotModel(one_shot, posterior, rows.home, common.classes)
-        mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
-        said = within(measured.bins.numbers(rows.start + mean), measured)
+        one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
+        said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
         return [StackMember(ONE_SHOT, said, True, OneShotNumber(one_shot_model, common.scaler))]
 
     def local(self) -> list[StackMember]:

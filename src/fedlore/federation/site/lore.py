@@ -136,6 +136,8 @@ def describe_ensemble(
             payload[_EXACT] = member.one_shot_model.found.bundle()
             payload["home"] = {"middle": home.middle, "level": home.level}
             values["rows"] = home.rows
+            one_shots = rows.common.search_space.one_shots
+            values["link"] = one_shots.index(member.one_shot_model.one_shot)
     return values, payload
 
 
@@ -170,10 +172,9 @@ def ensemble_of(
             continue
         if terms.search_space is None or terms.search_space.one_shot is None:
             raise FedloreError("a one-shot model that the terms know nothing of")
-        home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
-        found = OneShotModel(
-            terms.search_space.one_shot, Posterior.of(payload[_EXACT]), home, classes
-        )
+        home = Home(payload["home"]["middle"], payload["home"]["level"], values["rows"])
+        one_shot = terms.search_space.one_shots[values["link"]]
+        found = OneShotModel(one_shot, Posterior.of(payload[_EXACT]), home, classes)
         kind = OneShotMember if terms.target is None else OneShotNumber
         members.append(kind(found, terms.scaler()))
     weights = tuple(values["weights"])
