@@ -184,8 +184,10 @@ def wanted_of(
     if task.kind == "gram" and terms:
         like = {n: torch.zeros(s, dtype=torch.float64) for n, s in sum_shapes(terms).items()}
         return {"gram": like}
-    if task.kind == "vote":  # of one training, or of all one-shot models that were sent
-        sizes = {"loss": 1 if task.trial else len(task.question().sent), "rows": 1}
+    if task.kind == "vote":  # of one training, of all one-shot models that were sent, of starts
+        sent = task.question().sent
+        starts = sent["starts"]["shares"] if "starts" in sent else (None,)
+        sizes = {"loss": len(starts) if task.trial else len(sent), "rows": 1}
         return {"vote": {n: torch.zeros(m, dtype=torch.float64) for n, m in sizes.items()}}
     if task.kind != "moments":
         return {}

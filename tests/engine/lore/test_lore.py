@@ -363,6 +363,35 @@ def test_votes_bend_the_one_shot_model_where_ranges_bend_the_law(bent):
     assert losses[1] < 0.8 * losses[0] or not bent
 
 
+def test_ensembles_begin_where_the_votes_of_all_sites_say():
+    search_space = replace(default_space(3, ordered=True), candidates=ORDERED[1:2], folds=2)
+    asked, progress = [], Progress()
+
+    def door(transport):
+        return Listening(transport, asked)
+
+    run(search_space, bent_clients(True), progress=progress, door=door)
+    (vote,) = [task for task in asked if "starts" in task.sent]
+    (last,) = [task for task in asked if task.kind == "ensemble"]
+    start = progress.find("start").payload["start"]["shares"]
+    assert torch.equal(last.sent["start"]["shares"], start) and vote.round == last.round
+    assert float(start[0, 1]) > 0.25  # the one-shot model is the better one by far
+
+
+class Listening:
+    """A transport that keeps the tasks that pass."""
+
+    def __init__(self, transport, asked):
+        self.transport, self.asked = transport, asked
+
+    def clients(self):
+        return self.transport.clients()
+
+    def exchange(self, task, to):
+        self.asked.append(task)
+        return self.transport.exchange(task, to)
+
+
 def test_a_link_that_was_never_agreed_to_is_refused():
     search_space = default_space(3, ordered=True)
     client = LoreClient(SiteRows(bent_clients(True)[0], Agreement(3, 20, search_space)), None)

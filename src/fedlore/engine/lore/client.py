@@ -11,7 +11,7 @@ import torch
 
 from ...algorithms import facts_of
 from ...core.examples import Examples
-from ...core.one_shot import OneShot, Posterior
+from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
@@ -21,7 +21,7 @@ from ..loop import own_params, recall
 from ..tuning.oof import Cached, hits, most_hits
 from .rows import SiteRows, nll_rows
 from .space import MAIN, Trial
-from .stacking import SiteModel, choose_members, stack_of
+from .stacking import SiteModel, StackedMembers, fit_ensemble, read_starts, stack_members
 
 
 class Shelf(Protocol):
@@ -45,6 +45,7 @@ class LoreClient:
 
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
+        self._kept: tuple[str, StackedMembers] | None = None
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -65,10 +66,14 @@ class LoreClient:
         return {"gram": rows.sums(sent["mean"])}
 
     def _vote(self, task: Task) -> Payload:
-        """The loss of a trial on the rows that it left out, or of one-shot models."""
+        """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
         if not task.trial:
             return {"vote": self._vote_one_shots(task.sent)}
         trial = Trial.read(task.trial)
+        if trial.fold == MAIN:
+            found = self._stacked(trial, task)
+            starts = read_starts(task.sent["starts"])
+            return {"vote": _ballot([found.judge(one) for one in starts], found.judged)}
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
 
@@ -83,15 +88,26 @@ class LoreClient:
         key, trial = digest(task), Trial.read(task.trial)
         if self._shelf.fitted(key):
             return {}  # asked again: the same task would give the same model
-        memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
-        main = self._own(trial, part_of(task.sent, "main"), memory)
-        sent = task.sent.get("one_shot")
-        one_shot = None if sent is None else self.rows.common.search_space.found(sent)
-        folds = self._folds(trial, task.sent)
-        model = fit_ensemble(self.rows, trial, main, folds=folds, one_shot=one_shot)
-        network = main if model.finished is None else model.finished
+        found = self._stacked(trial, task)
+        start = read_starts(task.sent["start"])[0] if "start" in task.sent else None
+        model = fit_ensemble(self.rows, found, start)
+        network = found.main if model.finished is None else model.finished
         self._shelf.keep(model, trial, network, key)
+        self._kept = None
         return {}
+
+    def _stacked(self, trial: Trial, task: Task) -> StackedMembers:
+        """All that an ensemble may be made of, once for the vote on starts and for itself."""
+        sent = {k: b for k, b in task.question().sent.items() if k not in ("start", "starts")}
+        key = digest(sent)
+        if self._kept is None or self._kept[0] != key:
+            memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
+            main, folds = self._own(trial, part_of(sent, "main"), memory), self._folds(trial, sent)
+            one_shot = None
+            if "one_shot" in sent:
+                one_shot = self.rows.common.search_space.found(sent["one_shot"])
+            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
+        return self._kept[1]
 
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:
         """The networks of the folds as they were here; none where this client missed one."""
@@ -114,39 +130,6 @@ class LoreClient:
         common = self.rows.common
         recipe = common.recipe(common.candidate(trial))
         return own_params(recipe.algorithm, sent, recall(recipe, sent, memory))
-
-
-@torch.no_grad()
-def fit_ensemble(
-    rows: SiteRows,
-    trial: Trial,
-    main: Params,
-    *,
-    folds: Sequence[Params] = (),
-    one_shot: tuple[OneShot, Posterior] | None = None,
-) -> SiteModel:
-    """A site's own ensemble of all that it has, from networks that had not seen its folds.
-
-    Stacking by out-of-fold predictions, then one temperature or width on the same rows.
-    """
-    candidate = rows.common.candidate(trial)
-    stack = stack_of(rows, candidate)
-    if stack is None:  # too few rows to choose by
-        return SiteModel(None, rows.member.knowledge)
-    members, finished = [], None
-    if folds:
-        network, steps = stack.network(folds)
-        members.append(network)
-        if steps:
-            client, _ = rows.part(candidate, MAIN)
-            finished = rows.polish(candidate, client, main, steps)
-    shared = [] if one_shot is None else stack.one_shot(*one_shot)
-    members += [*shared, *stack.local()]
-    if not members:  # nothing is known of any row that was not learned from
-        return SiteModel(None, stack.knowledge, finished)
-    if rows.hears_expert:
-        members += stack.expert(members[0].oof)
-    return stack.finish(members, choose_members(members, stack), finished)
 
 
 def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:

@@ -5,7 +5,7 @@ is done is a step with a name; given the steps that were done before, it goes on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -15,6 +15,7 @@ from ...errors import FedloreError
 from ..loop import Run, federate
 from ..one_shot import bend_sums, solve_sums, sum_replies
 from .space import MAIN, Agreement, Candidate, Trial, rungs
+from .stacking import STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
@@ -154,6 +155,17 @@ class _Work:
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
         return self.progress.add(DoneStep(str(trial), payload, run.accepted))
 
+    def choose_start(self, task: Task) -> Params:
+        """Where the weights of all ensembles begin, by one vote."""
+        done = self.progress.find("start")
+        if done is None:
+            shares = torch.tensor(STARTS, dtype=torch.float64)
+            asked = replace(task, kind="vote", sent={**task.sent, "starts": {"shares": shares}})
+            best = int(sum_replies(self.transport, asked)["loss"].argmin())
+            start = {"shares": shares[best : best + 1]}
+            done = self.progress.add(DoneStep("start", {"start": start}))
+        return done.payload["start"]
+
     def train_main(self, trial: Trial) -> Run:
         """The main training, on all rows."""
         done = self.progress.find(str(trial))
@@ -189,8 +201,6 @@ class _Work:
         sent = {f"main.{key}": bundle for key, bundle in send(run.state).items()}
         for place, step in enumerate(folds):
             sent |= {f"{place}.{key}": bundle for key, bundle in send(step.state).items()}
-        if one_shot is not None:
-            sent["one_shot"] = one_shot
         task = Task(
             "ensemble",
             main.rounds + 1,
@@ -199,6 +209,10 @@ class _Work:
             accepted=run.accepted,
             trial=str(main),
         )
+        if one_shot is not None:
+            sent["one_shot"] = one_shot
+            if folds:
+                sent["start"] = self.choose_start(task)
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
         self.progress.add(DoneStep("ensemble"))

@@ -18,6 +18,7 @@ from ...core.inject import inject
 from ...core.metrics import decide
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
+from ...errors import ConfigError
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
 from ...models.client import NumberClient
@@ -46,7 +47,7 @@ from .one_shot import sign_line
 from .report import compare, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
-from .space import MAIN, Candidate
+from .space import MAIN, Candidate, Trial
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -65,6 +66,27 @@ HARDLY = 0.001  # the expert's weight before any row has spoken
 SMALL = 0.01  # a weight below which a member is left out
 PARTS = 5  # in which the weights are tried on rows they were not learned from
 LOCAL_BEST, ONE_SHOT, MIXTURE = "local best", "one_shot", "mixture"
+
+StartShares = tuple[float, ...]
+#: Where weights may begin: shares of the network, of the one-shot model, of what a site has itself.
+STARTS: tuple[StartShares, ...] = (
+    (0.25, 0.25, 0.5),
+    (0.2, 0.5, 0.3),
+    (0.15, 0.7, 0.15),
+    (0.5, 0.25, 0.25),
+    (0.1, 0.2, 0.7),
+)
+MOST_STARTS = 10  # that a site judges
+
+
+def read_starts(sent: Params) -> list[StartShares]:
+    """The starts that a server asks about; what are no shares is refused."""
+    shares = sent["shares"].double()
+    if shares.ndim != 2 or shares.shape[1] != 3 or not 0 < len(shares) <= MOST_STARTS:
+        raise ConfigError(f"starts must be rows of three shares, got shape {tuple(shares.shape)}")
+    if not bool((shares >= 0).all()) or not bool(((shares.sum(1) - 1.0).abs() < 1e-9).all()):
+        raise ConfigError("the shares of a start must not be negative and sum to 1")
+    return [tuple(row) for row in shares.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +124,7 @@ class Stack(Protocol):
     y: Tensor  # (n,) labels
     measure: str  # accuracy or rmse
     knowledge: Knowledge  # what the finished network is seen through
+    start: StartShares | None  # where weights begin, as the sites voted; None: the usual
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
@@ -128,6 +151,10 @@ class Stack(Protocol):
     def errors(self, said: Tensor) -> Tensor: ...
     def losses(self, said: Tensor) -> Tensor: ...
 
+    def vote_losses(self, said: Tensor) -> Tensor:
+        """The losses in units in which those of all sites may be summed."""
+        ...
+
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
     ) -> SiteModel:
@@ -142,6 +169,74 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack 
     if isinstance(rows.member, NumberClient):
         return None if rows.measured.y is None else NumberStack(rows, candidate)
     return None if rows.member.data.y is None else ClassStack(rows, candidate)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedMembers:
+    """All that a site's ensemble may be made of, and what it says of rows it had not seen."""
+
+    stack: "ClassStack | NumberStack | None"  # None: too few rows to choose by
+    members: tuple[StackMember, ...]
+    main: Params  # the shared network
+    finished: Params | None  # the same after last steps at home, where they pay
+
+    @property
+    def judged(self) -> int:
+        """How many rows they can be judged by."""
+        return 0 if self.stack is None or not self.members else len(self.stack.y)
+
+    @torch.no_grad()
+    def judge(self, start: StartShares) -> float:
+        """The loss of these rows if the weights stayed where they begin."""
+        if self.stack is None or not self.judged:
+            return 0.0
+        weights = first_weights(self.members, start)
+        return float(self.stack.vote_losses(self.stack.mix(self.members, weights)).sum())
+
+
+@torch.no_grad()
+def stack_members(
+    rows: SiteRows,
+    trial: Trial,
+    main: Params,
+    folds: Sequence[Params] = (),
+    one_shot: tuple[OneShot, Posterior] | None = None,
+) -> StackedMembers:
+    """Members of a site's ensemble, from networks that had not seen its folds."""
+    candidate = rows.common.candidate(trial)
+    stack = stack_of(rows, candidate)
+    if stack is None:
+        return StackedMembers(None, (), main, None)
+    members, finished = [], None
+    if folds:
+        network, steps = stack.network(folds)
+        members.append(network)
+        if steps:
+            client, _ = rows.part(candidate, MAIN)
+            finished = rows.polish(candidate, client, main, steps)
+    shared = [] if one_shot is None else stack.one_shot(*one_shot)
+    members += [*shared, *stack.local()]
+    if members and rows.hears_expert:
+        members += stack.expert(members[0].oof)
+    return StackedMembers(stack, tuple(members), main, finished)
+
+
+@torch.no_grad()
+def fit_ensemble(
+    rows: SiteRows, found: StackedMembers, start: StartShares | None = None
+) -> SiteModel:
+    """A site's own ensemble of all that it has.
+
+    Stacking by out-of-fold predictions, then one temperature or width on the same rows.
+    """
+    if found.stack is None:
+        return SiteModel(None, rows.member.knowledge)
+    if not found.members:  # nothing is known of any row that was not learned from
+        return SiteModel(None, found.stack.knowledge, found.finished)
+    found.stack.start = start
+    return found.stack.finish(
+        found.members, choose_members(found.members, found.stack), found.finished
+    )
 
 
 def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
@@ -206,18 +301,24 @@ def pays(before: Tensor, after: Tensor) -> bool:
     return float(gain.mean()) > error
 
 
-def first_weights(members: Sequence[StackMember]) -> Tensor:
+def first_weights(members: Sequence[StackMember], start: StartShares | None = None) -> Tensor:
     """Where the weights of members in any order begin, (j,).
 
     The expert begins at almost nothing: others have heard him, and rows must speak for more.
     """
+    if start is not None:
+        own = sum(m.name not in (NETWORK, ONE_SHOT, EXPERT) for m in members)
+        known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY}
+        parts = [known.get(m.name, start[2] / max(own, 1)) for m in members]
+        if math.fsum(parts) > HARDLY:
+            return torch.tensor(scale_weights(parts), dtype=torch.float64)
     shared = sum(member.shared for member in members)
     own = sum(not member.shared and member.name != EXPERT for member in members)
     if not shared + own:
         return torch.ones(1, dtype=torch.float64)
-    start = start_weights(shared, own)
-    each = [start[0] if m.shared else start[-1] for m in members if m.name != EXPERT]
-    found = [start.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
+    usual = start_weights(shared, own)
+    each = [usual[0] if m.shared else usual[-1] for m in members if m.name != EXPERT]
+    found = [usual.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
     return torch.stack(found) / torch.stack(found).sum()
 
 
@@ -260,6 +361,7 @@ class ClassStack:
     """Stacking of classes."""
 
     measure = "accuracy"
+    start: StartShares | None = None
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
         self.site, self.candidate = site, candidate
@@ -346,7 +448,9 @@ class ClassStack:
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return class_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        return class_weights(
+            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
+        )
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -359,6 +463,9 @@ class ClassStack:
         if not self.site.common.ordered:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+
+    def vote_losses(self, said: Tensor) -> Tensor:
+        return self.losses(said)
 
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
@@ -403,6 +510,7 @@ class NumberStack:
     """Stacking of a number."""
 
     measure = "rmse"
+    start: StartShares | None = None
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
         self.site, self.candidate, self.measured = site, candidate, site.measured
@@ -453,7 +561,9 @@ class NumberStack:
         return [StackMember(EXPERT, spoken, shared=False)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return number_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        return number_weights(
+            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
+        )
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
@@ -463,6 +573,9 @@ class NumberStack:
 
     def losses(self, said: Tensor) -> Tensor:
         return self.errors(said)
+
+    def vote_losses(self, said: Tensor) -> Tensor:
+        return self.site.number_losses(said)
 
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None

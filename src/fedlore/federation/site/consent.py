@@ -132,7 +132,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         return str(error)
     if str(trial) != task.trial or trial not in agreed_trials(terms):
         return f"trial '{task.trial[:40]}' is not one of those agreed to"
-    return _find_misplaced(task, trial) or _find_unplanned(terms, task, trial.rounds)
+    return _find_misplaced(terms, task, trial) or _find_unplanned(terms, task, trial.rounds)
 
 
 def _find_unbent(terms: Terms, task: Task) -> str | None:
@@ -161,11 +161,15 @@ def agreed_trials(terms: Terms) -> set[Trial]:
     return found
 
 
-def _find_misplaced(task: Task, trial: Trial) -> str | None:
-    main = trial.fold == MAIN
+def _find_misplaced(terms: Terms, task: Task, trial: Trial) -> str | None:
+    main, space = trial.fold == MAIN, terms.search_space
+    if main and task.kind == "vote":  # on where the weights of ensembles begin
+        voted = not terms.privacy.spends and space is not None and space.one_shot is not None
+        fits = voted and task.round == trial.rounds + 1 and "starts" in task.sent
+        return None if fits else f"'vote' does not belong to round {task.round} of {trial}"
     fits = {
         "train": 1 <= task.round <= trial.rounds,
-        "vote": not main and task.round == trial.rounds,
+        "vote": task.round == trial.rounds and "starts" not in task.sent,
         "evaluate": main and 1 <= task.round <= trial.rounds + 1,
         "ensemble": main and task.round == trial.rounds + 1,
     }[task.kind]
