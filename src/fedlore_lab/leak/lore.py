@@ -81,7 +81,7 @@ def member_by_leverage(
     groups = basis.groups(d)
     if not relative or not bool(groups.any()):  # one group is the whole
         return -whole
-    parts = torch.stack([leverage(groups == g) for g in groups.unique()]).sum(0)
+    parts = torch.stack([leverage(groups == g) for g in range(int(groups.max()) + 1)]).sum(0)
     return -(whole / parts.clamp(min=_LITTLE)).clamp(min=_LITTLE).log()
 
 

@@ -10,16 +10,13 @@ from fedlore.core.examples import Examples
 from fedlore.engine.lore.stacking import (
     EXPERT,
     NETWORK,
-    ONE_SHOT,
     PARTS,
     SMALL,
-    STARTS,
     StackMember,
     cross_chosen,
-    first_weights,
     prune_members,
-    read_starts,
 )
+from fedlore.engine.lore.start import ONE_SHOT, STARTS, first_weights, read_starts
 from fedlore.models.ensemble import Ensemble, with_expert
 from fedlore.models.own.members import mask_logits
 

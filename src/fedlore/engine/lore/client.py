@@ -21,7 +21,8 @@ from ..loop import own_params, recall
 from ..tuning.oof import Cached, hits, most_hits
 from .rows import SiteRows, nll_rows
 from .space import MAIN, Trial
-from .stacking import SiteModel, StackedMembers, fit_ensemble, read_starts, stack_members
+from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
+from .start import read_starts
 
 
 class Shelf(Protocol):

@@ -15,7 +15,7 @@ from ...errors import FedloreError
 from ..loop import Run, federate
 from ..one_shot import bend_sums, solve_sums, sum_replies
 from .space import MAIN, Agreement, Candidate, Trial, rungs
-from .stacking import STARTS
+from .start import STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
