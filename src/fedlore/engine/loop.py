@@ -70,7 +70,7 @@ def answer(
         return replace(reply, upload={"moments": site.client.sums()}), memory
     if task.kind == "gram":
         classes = site.lesson.target.shape[1]
-        return replace(reply, upload={"gram": gram_of(site.client, recipe, classes)}), memory
+        return replace(reply, upload={"gram": gram_of(site.client, recipe, task, classes)}), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         buffer.flat.copy_(buffer.flatten(own_params(recipe.algorithm, task.sent, memory)))
@@ -103,10 +103,12 @@ def answer(
     return replace(reply, upload=upload), memory
 
 
-def gram_of(client: Client, recipe: Recipe, classes: int) -> Params:
+def gram_of(client: Client, recipe: Recipe, task: Task, classes: int) -> Params:
     """What a client gives away for the one-shot model, where the recipe has one."""
     if recipe.one_shot is None:
         raise ConfigError("sums of rows were asked for, and the recipe has no one-shot model")
+    if task.sent:
+        raise ConfigError("sums of rows behind a bend are given by the clients of lore alone")
     return one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()
 
 

@@ -92,7 +92,7 @@ class Stacked:
                 yield Reply(client.id, task.round, {"moments": client.sums()})
         elif task.kind == "gram":
             for client in (self._source.clients([i])[0] for i in members):
-                upload = {"gram": gram_of(client, self._recipe, self._classes)}
+                upload = {"gram": gram_of(client, self._recipe, task, self._classes)}
                 yield Reply(client.id, task.round, upload)
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)
