@@ -25,12 +25,13 @@ import torch
 
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, OneShot, OneShotModel, Products
+from fedlore.core.one_shot import OneShotModel
 from fedlore.core.rng import key, stream
 from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
-from fedlore.engine.one_shot import one_shot_rows, posterior_of
+from fedlore.engine.lore import Agreement, InProcess, SiteRows, default_space
+from fedlore.engine.one_shot import bend_sums, solve_sums
 from fedlore.experiments import LORE, LORE_1, Approach, Drawing, train_approach
 from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble, OneShotMember
@@ -49,7 +50,6 @@ from .seeds import parse_seeds
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 BELOW, ABOVE = 2, 3  # grades around the plant's level that are wanted
 RANDOM = 1200  # sparse blends for each coal
-TERMS: Products = "squares"  # what the one-shot model is linear in
 KEPT, TRADES, ROUNDS = 10, 150, 5  # blends that are searched around, how, and how often
 
 _Chance = Callable[[torch.Tensor], Array]  # rows (n, 17) -> P of each target, (n, t)
@@ -124,14 +124,22 @@ def planners(plants: Sequence[Plant], seed: int, *, mixtures: bool) -> dict[str,
 
 def one_round(clients: Sequence[Client]) -> list[Personal]:
     """The member that plans are promised by, alone: the same in any mixture with these rows."""
-    one_shot = OneShot(Basis(TERMS))
     scaler = from_moments(mean(({"m": c.sums()}, 1.0) for c in clients)["m"])
-    rows = {c.id: one_shot_rows(c, one_shot, scaler, classes=20) for c in clients}
-    found = posterior_of(rows, one_shot.basis.groups(one_shot.columns(17)))
+    space = default_space(17, ordered=True)
+    common = Agreement(17, 20, space, scaler=scaler, ordered=True)
+    sites = [SiteRows(client, common) for client in clients]
+    with InProcess(sites, common) as process, torch.no_grad():
+        groups = space.one_shots[0].basis.groups(19)
+        straight = solve_sums(process, groups)
+        link, found = bend_sums(process, groups, straight, len(space.links))
+    one_shot = space.one_shots[link]
+    rows = {site.id: site.one_shot_rows(one_shot) for site in sites}
     net = mlp(17, 20, hidden=())
     made = []
     for client in clients:
-        member = OneShotMember(OneShotModel(one_shot, found, rows[client.id].home, 20), scaler)
+        member = OneShotMember(
+            OneShotModel(one_shot, found, rows[client.id].home(found), 20), scaler
+        )
         ensemble = Ensemble((member,), (1.0,), 0.0)
         made.append(Personal(net, client.knowledge, scaler=scaler, ensemble=ensemble))
     return made

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from fedlore import Knowledge, Personal
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, OneShot, OneShotModel, OneShotRows, solve, sum_rows
+from fedlore.core.one_shot import Basis, Link, OneShot, OneShotModel, OneShotRows, solve
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
@@ -78,17 +78,16 @@ def trees(
 
 
 def one_shot_model(
-    x: Tensor, classes: int, *, terms="quadratic", random=5, start="expert", hears=True
+    x: Tensor, classes: int, *, terms="quadratic", random=5, start="expert", hears=True, link=None
 ):
     """The one-shot model of drawn places, found from rows without knowledge."""
-    one_shot = OneShot(Basis(terms, random), start, hears)
+    one_shot = OneShot(Basis(terms, random), start, hears, link)
     scaler = Scaler.of(x)
-    features, from_ = one_shot.rows(scaler(x), None, None, classes=classes)
+    features, from_, bend = one_shot.rows(scaler(x), None, None, classes=classes)
     y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)
-    rows = OneShotRows(features, y - from_, from_)
-    home, sums = sum_rows(rows.features, rows.target)
-    groups = one_shot.basis.groups(one_shot.columns(x.shape[1]))
-    return OneShotModel(one_shot, solve(sums, groups), home, classes), scaler
+    rows = OneShotRows(features, y - from_, from_, bend)
+    found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(x.shape[1])))
+    return OneShotModel(one_shot, found, rows.home(found), classes), scaler
 
 
 def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]:
@@ -101,7 +100,7 @@ def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]
         ClassMember("logistic", linear(heard, k, seed=9), True, False, 0.7),
         ClassMember("forest", trees(heard, k, votes=True, seed=3), True, True, 1.2),
         ClassMember("steps", trees(d, k, count=2 * k, seed=4), False, False, 1.0),
-        OneShotMember(*one_shot_model(x, k)),
+        OneShotMember(*one_shot_model(x, k, link=Link("middle", 0.9))),
     )
 
 

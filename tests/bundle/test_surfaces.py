@@ -17,6 +17,7 @@ from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
 from fedlore.bundle.serve.answer import Answerer
 from fedlore.checker import check
+from fedlore.core.one_shot import Link
 from fedlore.knowledge.views import Recalibrated
 
 from ..theory.test_shapes import random_site
@@ -58,7 +59,9 @@ SITES = {
     "mixture": lambda: mixture(known(), rows(), 3),
     "hearing number": lambda: regressor(True),
     "number mixture": lambda: number_mixture(regressor(), rows()),
-    "hearing number mixture": lambda: number_mixture(regressor(True), rows()),
+    "hearing number mixture": lambda: number_mixture(
+        regressor(True), rows(), link=Link("middle", 0.9)
+    ),
     **{
         f"row trust in a mixture{' of numbers' * number}": (lambda n=number: with_trust(n, True))
         for number in (False, True)

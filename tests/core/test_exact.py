@@ -90,10 +90,10 @@ def test_a_site_foresees_classes_from_what_it_hears():
     x, y = torch.randn(200, 2, generator=g), torch.randint(2, 10, (200,), generator=g)
     prior = torch.nn.functional.one_hot(y - 2, 10).float()
     one_shot = OneShot(Basis("linear"))
-    features, start = one_shot.rows(x, prior, None, classes=10)
+    features, start, _ = one_shot.rows(x, prior, None, classes=10)
     rows = OneShotRows(features, y.double() - start, start)
     found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(2)))
-    site = OneShotModel(one_shot, found, rows.home, 10)
+    site = OneShotModel(one_shot, found, rows.home(found), 10)
     assert (site.logits(x, prior).argmax(1) == y).all()
     assert (site.held_out(rows).argmax(1) == y).all()
     assert (site.logits(x, prior).exp().sum(1) - 1).abs().max() < 1e-9

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from fedlore import Examples, FedAvg, FedloreError
+from fedlore import ConfigError, Examples, FedAvg, FedloreError
 from fedlore.core.nets import mlp
 from fedlore.core.one_shot import Basis, OneShot, OneShotModel
 from fedlore.engine import Client, Local, Recipe, Stacked
-from fedlore.engine.one_shot import one_shot_rows, posterior_of, solve_sums
+from fedlore.engine.one_shot import bend_sums, one_shot_rows, posterior_of, solve_sums
 from fedlore.engine.training import scaler_of
 
 from .federation import CLASSES, FEATURES, federation
@@ -26,6 +26,15 @@ def test_engines_give_the_posterior_of_the_rows():
         found = solve_sums(engine(clients, recipe), GROUPS)
         assert torch.equal(found.mean, wanted.mean)
         assert torch.equal(found.covariance, wanted.covariance)
+
+
+@pytest.mark.parametrize("engine", [Local, Stacked])
+def test_engines_refuse_what_only_clients_of_lore_can_bend(engine):
+    clients = federation()
+    recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), one_shot=EXACT)
+    straight = solve_sums(engine(clients, recipe), GROUPS)
+    with pytest.raises(ConfigError, match="by the clients of lore alone"):
+        bend_sums(engine(clients, recipe), GROUPS, straight, 1)
 
 
 def test_a_bare_client_hears_nothing():
@@ -48,7 +57,7 @@ def test_many_sites_know_more_than_one():
         alone = posterior_of({client.id: mine}, GROUPS)
         test = client.test
         for name, found in (("alone", alone), ("together", together)):
-            logits = OneShotModel(EXACT, found, mine.home, CLASSES).logits(
+            logits = OneShotModel(EXACT, found, mine.home(found), CLASSES).logits(
                 test.x, test.prior, test.allowed
             )
             losses[name] -= float(logits.gather(1, test.y[:, None]).mean())

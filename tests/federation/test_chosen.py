@@ -45,12 +45,16 @@ folds = 2
 own = false
 finishes = [0, 5]
 one_shot = {basis = {terms = "linear"}}
+links = [{around = "middle", share = 0.9}, {around = "expert", share = 0.6}]
 candidates = [
   {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, clip = 5.0},
   {hears = true, plain = 0.5, reread = true},
 ]
 
 [model]"""
+
+BENT = {"one_shot": {"mean": torch.zeros(8), "link": torch.tensor(1)}}
+BEGUN = {"starts": {"shares": torch.tensor([[0.2, 0.3, 0.5]])}}
 
 #: Only the candidate of which a part stays at each site, in the trials too.
 PRIVATE = MENU.replace(MENU[MENU.index("  {hears = true, plain") : MENU.index("]\n\n[model]")], "")
@@ -286,10 +290,17 @@ def terms(tmp_path_factory):
         (Task("train", 4, trial="0/0/3"), "does not belong to round 4"),
         (Task("vote", 2, trial="0/0/3"), "does not belong to round 2"),
         (Task("vote", 3, trial="0/main/3"), "does not belong"),
+        (Task("vote", 4, trial="0/main/3"), "does not belong"),
+        (Task("vote", 3, BEGUN, trial="0/main/3"), "does not belong"),
+        (Task("vote", 3, BEGUN, trial="0/0/3"), "does not belong"),
         (Task("ensemble", 4, trial="0/0/3"), "does not belong"),
         (Task("evaluate", 3, trial="0/0/3"), "does not belong"),
         (Task("finish", 4, trial="0/main/3"), "chosen in private"),
         (Task("gram", 0, trial="0/0/3"), "no one-shot model"),
+        (Task("gram", 4, BENT), "sums of rows for step 4 were asked for, 4 are agreed"),
+        (Task("gram", -1, BENT), "sums of rows for step -1"),
+        (Task("gram", 0, BENT), "sums of rows for step 0"),
+        (Task("gram", 2), "sums of rows for step 2"),
         (Task("moments", 0, trial="0/0/3"), "belongs to no trial"),
     ],
     ids=lambda value: f"{value.kind} {value.trial}" if isinstance(value, Task) else "",
@@ -302,7 +313,9 @@ def test_what_the_server_asks_is_agreed_to(terms):
     trials = {"0/0/3", "1/0/3", "0/1/3", "1/1/3", "0/main/3", "1/main/3"}
     assert {str(trial) for trial in agreed_trials(terms)} == trials
     assert find_breach(terms, Task("gram", 0)) is None
+    assert find_breach(terms, Task("gram", 3, BENT)) is find_breach(terms, Task("vote", 0)) is None
     assert find_breach(terms, Task("ensemble", 4, trial="1/main/3")) is None
+    assert find_breach(terms, Task("vote", 4, BEGUN, trial="1/main/3")) is None
     plain = replace(terms, search_space=None)
     assert "have no candidates" in find_breach(plain, Task("vote", 3, trial="0/0/3"))
     assert "have no candidates" in find_breach(plain, Task("train", 1, trial="0/0/3"))
@@ -342,7 +355,7 @@ def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
     inside.wrap["plant-2"] = around(after=boasting)
     inside.train()
     site = read_status(folder)["sites"]["plant-2"]
-    assert site["counts"]["rejected"] == 3 and "a loss of -9.99" in site["note"]
+    assert site["counts"]["rejected"] == 5 and "a loss of -9.99" in site["note"]
 
 
 def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
@@ -385,6 +398,10 @@ def test_with_a_budget_one_candidate_is_needed(terms):
     with_dp = replace(terms, privacy=budget)
     assert {trial.fold for trial in agreed_trials(with_dp)} == {-1}
     assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger
+    assert "1 are agreed" in find_breach(with_dp, Task("gram", 1, BENT))
+    assert "these terms have none" in find_breach(with_dp, Task("vote", 0))
+    begun = Task("vote", 4, BEGUN, trial="0/main/3")
+    assert "does not belong" in find_breach(with_dp, begun)
     assert "no one-shot model" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))
     with pytest.raises(FedloreError, match="candidate/fold/rounds"):
         Trial.read("0/0")

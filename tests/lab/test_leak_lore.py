@@ -113,6 +113,19 @@ def test_a_row_sticks_out_of_sums_that_it_is_not_in_unless_they_are_of_many(rows
     assert least <= auc(near[:n], near[n:]) <= most
 
 
+def test_sticking_out_of_the_whole_against_its_parts_tells_more_of_unusual_rows():
+    g = torch.Generator().manual_seed(2)
+    one_shot, rows = OneShot(Basis("squares"), hears=False), 290
+    sizes = 0.5 + torch.rand(2, rows, 1, generator=g, dtype=torch.float64)
+    x = sizes * torch.randn(2, rows, 17, generator=g, dtype=torch.float64)
+    sums = sum_rows(one_shot.basis(x[0]), torch.zeros(rows))[1]
+    found = []
+    for relative in (False, True):
+        near = member_by_leverage(sums, one_shot, x.flatten(0, 1), relative=relative)
+        found.append(auc(near[:rows], near[rows:]))
+    assert 0.52 < found[0] < found[1] - 0.05
+
+
 def test_the_verdict_names_what_hiding_costs_the_default():
     found = lines([row("plain", 0.3), row("lore", 0.5), row(DEFAULT, 0.495)])
     assert f"({DEFAULT}) has -0.5 points of TA against the same recipe" in leak_verdict(found)

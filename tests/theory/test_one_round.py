@@ -1,20 +1,33 @@
 """The one-shot model: sums of the sites give what all rows in one place would give."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
+from fedlore import Examples
 from fedlore.core.one_shot import (
     Basis,
+    Bend,
+    Link,
+    OneShot,
+    OneShotModel,
+    OneShotRows,
     Posterior,
+    bend_place,
     foresee,
     leave_out,
     posterior,
     solve,
+    squared_error,
     sum_rows,
     take_in,
 )
 from fedlore.core.rng import stream
 from fedlore.core.tree import add
+from fedlore.models.ensemble import OneShotMember
+from fedlore.models.own.mixture import Mixture
 
 SIZES = (9, 14, 30, 21)
 BASIS = Basis("quadratic", random=7, seed=2)
@@ -172,3 +185,172 @@ def test_a_posterior_travels_as_tensors():
     ours = solve(total(found), groups)
     again = Posterior.of(ours.bundle())
     assert all(torch.equal(getattr(again, n), t) for n, t in ours.bundle().items())
+
+
+def bent_sites(share=0.9, sizes=(40, 60, 50)):
+    """Rows whose number is bent into a range that moves with the first column of a row."""
+    g = stream("bent", *sizes)
+    basis = Basis("linear")
+    found = []
+    for i, n in enumerate(sizes):
+        x = torch.randn(n, 4, generator=g, dtype=torch.float64)
+        bend = Bend(1.5 * x[:, 0] + i, share * (1.0 + torch.rand(n, generator=g).double()))
+        z = x @ torch.tensor([1.0, -0.5, 0.3, 0.0]).double() + i
+        noise = 0.2 * torch.randn(n, generator=g, dtype=torch.float64)
+        found.append(OneShotRows(basis(x), bend_place(z, bend)[0] + noise, torch.zeros(n), bend))
+    return found, basis.groups(4)
+
+
+def step(rows, groups, mean):
+    sums = [one.sums(mean) for one in rows]
+    whole = sums[0]
+    for other in sums[1:]:
+        whole = add(whole, other)
+    return solve(whole, groups), whole
+
+
+def converge(rows, groups, steps=30):
+    mean = torch.zeros(len(groups)).double()
+    for _ in range(steps):
+        found, whole = step(rows, groups, mean)
+        mean = found.mean
+    return found, whole
+
+
+def misses(rows, mean, levels):
+    pairs = zip(rows, levels, strict=True)
+    return torch.cat([r.target - bend_place(r.features @ mean + l, r.bend)[0] for r, l in pairs])
+
+
+def test_steps_behind_a_bend_end_where_all_rows_pooled_would_have_them():
+    """The slope of the pooled objective is 0: squares of all misses and the prior."""
+    rows, groups = bent_sites(share=2.0)  # no slope is below what rows count for at least
+    found, whole = converge(rows, groups)
+    mean = found.mean.clone().requires_grad_()
+    homes = [one.home(found) for one in rows]
+    levels = torch.stack([h.level - h.middle @ found.mean for h in homes]).requires_grad_()
+    error = misses(rows, mean, levels).square().sum()
+    (error / found.noise + (mean.square() / found.prior[groups]).sum()).backward()
+    assert float(mean.grad.abs().max()) < 1e-4 and float(levels.grad.abs().max()) < 1e-6
+    assert squared_error(whole, found.mean) == pytest.approx(float(error.detach()), rel=1e-9)
+
+
+def test_a_bend_without_end_is_none():
+    rows, groups = bent_sites(share=1e7)
+    straight = [replace(one, bend=None) for one in rows]
+    (bent, _), (plain, _) = (step(some, groups, None) for some in (rows, straight))
+    torch.testing.assert_close(bent.mean, plain.mean, rtol=1e-6, atol=1e-8)
+    for one, other in zip(rows, straight, strict=True):
+        for found in (foresee, leave_out):
+            rest = (one.target,) if found is leave_out else ()
+            mine = found(bent, one.home(bent), one.features, *rest, one.bend)
+            theirs = found(plain, other.home(plain), one.features, *rest)
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_left_out_behind_a_bend_is_foreseen_nearly_as_if_it_had_never_been_there():
+    rows, groups = bent_sites(share=1.2, sizes=(20, 25))
+    found, _ = converge(rows, groups)
+    place, _ = leave_out(found, rows[0].home(found), rows[0].features, rows[0].target, rows[0].bend)
+    inside, _ = foresee(found, rows[0].home(found), rows[0].features, rows[0].bend)
+    gone, wanted = [], []
+    for row in range(20):
+        kept = torch.arange(20) != row
+        one = rows[0]
+        bend = Bend(one.bend.centre[kept], one.bend.width[kept])
+        less = OneShotRows(one.features[kept], one.target[kept], one.start[kept], bend)
+        again, _ = converge([less, rows[1]], groups)
+        only = Bend(one.bend.centre[[row]], one.bend.width[[row]])
+        wanted.append(foresee(again, less.home(again), one.features[[row]], only)[0])
+        gone.append(place[row] - inside[row])
+    moved = torch.cat(wanted) - inside
+    missed = torch.stack(gone) - moved
+    assert float(missed.square().sum()) < 0.05 * float(moved.square().sum())
+
+
+def test_the_place_has_the_variance_of_the_weights_to_first_order():
+    rows, groups = bent_sites()
+    found, _ = converge(rows, groups)
+    home, bend = rows[1].home(found), rows[1].bend
+    small = replace(found, covariance=found.covariance / 100)  # so that a bend is a line
+    _, variance = foresee(small, replace(home, rows=math.inf), rows[1].features, bend)
+    drawn = torch.distributions.MultivariateNormal(found.mean, small.covariance)
+    torch.manual_seed(1)
+    z = home.level + (rows[1].features - home.middle) @ drawn.sample((20_000,)).T
+    wide = Bend(bend.centre[:, None], bend.width[:, None])
+    spread = bend_place(z, wide)[0].var(1)
+    torch.testing.assert_close(spread + found.noise, variance, rtol=2e-3, atol=1e-4)
+
+
+def test_more_rows_taken_in_behind_a_bend_lead_where_sums_would():
+    """Not exactly, as slopes are those of the moment: nearer than without the rows by far."""
+    rows, groups = bent_sites(share=1.5, sizes=(30, 60))
+    one = rows[0]
+    early, late = (slice(None, 20), slice(20, None))
+    cut = [Bend(one.bend.centre[s], one.bend.width[s]) for s in (early, late)]
+    first = OneShotRows(one.features[early], one.target[early], one.start[early], cut[0])
+    before, _ = converge([first, rows[1]], groups)
+    whole, _ = converge(rows, groups)
+    after, home = take_in(before, first.home(before), one.features[late], one.target[late], cut[1])
+    near, far = ((w.mean - whole.mean).norm() for w in (after, before))
+    assert float(near) < 0.3 * float(far)
+    assert float((home.level - one.home(whole).level).abs()) < 0.1 and home.rows < 30
+
+
+#: A site of ordered classes whose range is bent around, and its expert.
+def bent_member(around="middle", share=0.9):
+    g = stream("bent member", around)
+    x = torch.randn(60, 3, generator=g)
+    low = torch.randint(0, 6, (60,), generator=g)
+    allowed = (torch.arange(10) >= low[:, None]) & (torch.arange(10) < low[:, None] + 4)
+    y = low + torch.randint(0, 4, (60,), generator=g)
+    prior = torch.nn.functional.one_hot(low + 1, 10).double()
+    one_shot = OneShot(Basis("squares"), link=Link(around, share))
+    features, start, bend = one_shot.rows(x, prior, allowed, classes=10)
+    rows = OneShotRows(features, y - start, start, bend)
+    found = converge([rows], one_shot.basis.groups(5), steps=3)[0]
+    return OneShotModel(one_shot, found, rows.home(found), 10), Examples(x, y, prior, allowed)
+
+
+@pytest.mark.parametrize("around", ["middle", "expert"])
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_propositions_a_to_c_hold_for_any_weights(around, scale):
+    model, known = bent_member(around)
+    wild = replace(model.found, mean=scale * model.found.mean)
+    member = OneShotMember(replace(model, found=wild), None)
+    for trust in (0.0, 0.3, 0.6):
+        found = Mixture((member,), (1.0 - trust,), trust).probabilities(known)
+        assert torch.allclose(found.sum(1), torch.ones(60).double())  # (a)
+        assert ((found * known.prior).sum(1) >= trust - 1e-12).all()  # (b)
+        assert trust <= 0.5 or (found.argmax(1) == known.prior.argmax(1)).all()
+        assert (found[~known.allowed] == 0).all()  # (c)
+
+
+def test_within_one_half_width_of_the_middle_no_place_leaves_the_range():
+    model, known = bent_member("middle", 1.0)
+    wild = replace(model, found=replace(model.found, mean=1e4 * model.found.mean))
+    place, _ = wild.normal(known.x, known.prior, known.allowed)
+    at = known.allowed.double() * torch.arange(10)
+    low, high = known.allowed.double().argmax(1) - 0.5, at.max(1).values + 0.5
+    assert ((low <= place) & (place <= high)).all() and (place - place.round()).abs().max() > 0.4
+
+
+@pytest.mark.parametrize("around", ["middle", "expert"])
+def test_proposition_d_the_place_moves_with_the_weights_by_the_slope_of_the_bend(around):
+    model, known = bent_member(around)
+
+    def place(mean):
+        there = replace(model, found=replace(model.found, mean=mean))
+        return there.normal(known.x, known.prior, known.allowed)[0]
+
+    wanted = torch.func.jacrev(place)(model.found.mean)
+    found, slope = model.slopes(known.x, known.prior, known.allowed)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+    assert ((slope > 0) & (slope <= 1)).all()
+
+
+def test_more_of_the_common_quantity_or_a_higher_range_never_lowers_the_place():
+    z, c = torch.linspace(-9, 9, 400).double(), torch.linspace(-2, 2, 40).double()[:, None]
+    place, slope = bend_place(z, Bend(c, torch.tensor(1.3).double()))
+    assert (place.diff(dim=1) >= 0).all() and (place.diff(dim=0) >= -1e-12).all()
+    assert ((slope >= 0) & (slope <= 1)).all()

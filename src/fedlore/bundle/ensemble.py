@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..config import build
-from ..core.one_shot import Basis, Home, OneShot, OneShotModel, Posterior
+from ..core.one_shot import Basis, Home, Link, OneShot, OneShotModel, Posterior
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
@@ -133,14 +133,15 @@ def heard_sources(known: Knowledge) -> list[str]:
 
 
 def _round_values(one: OneShotMember) -> dict[str, Any]:
-    one_shot_model = one.one_shot_model
+    one_shot = one.one_shot_model.one_shot
     return {
         "kind": EXACT,
         "name": one.name,
-        "basis": asdict(one_shot_model.one_shot.basis),
-        "start": one_shot_model.one_shot.start,
-        "hears": one_shot_model.one_shot.hears,
-        "rows": one_shot_model.home.rows,
+        "basis": asdict(one_shot.basis),
+        "start": one_shot.start,
+        "hears": one_shot.hears,
+        "link": None if one_shot.link is None else asdict(one_shot.link),
+        "rows": one.one_shot_model.home.rows,
         "scaled": one.scaler is not None,
     }
 
@@ -156,17 +157,20 @@ def _round_tensors(one: OneShotMember) -> Params:
 def _one_round(
     said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int
 ) -> OneShotMember:
-    wanted = {"kind", "name", "basis", "start", "hears", "rows", "scaled"}
-    values = _values(said, wanted)
-    rows, name = values["rows"], values["name"]
-    if type(rows) is not int or rows < 1:
-        raise Refused(f"rows of the one-shot model must be at least 1, got {rows!r}")
+    wanted = {"kind", "name", "basis", "start", "hears", "link", "rows", "scaled"}
+    values = _values({"link": None, **said}, wanted)  # once there were none
+    rows, name, link = _number(values["rows"], "rows"), values["name"], values["link"]
+    if not 0.0 < rows < float("inf"):
+        raise Refused(f"rows of the one-shot model must be positive and finite, got {rows!r}")
     if not isinstance(name, str) or not 0 < len(name) <= 100:
         raise Refused(f"name of the one-shot model cannot be {name!r}")
     if not isinstance(values["hears"], bool) or not isinstance(values["basis"], dict):
         raise Refused("the one-shot model must say its basis, and whether it hears")
+    if link is not None and not isinstance(link, dict):
+        raise Refused("the link of the one-shot model must be a table, or null")
     try:
-        one_shot = OneShot(build(Basis, values["basis"]), values["start"], values["hears"])
+        bent = None if link is None else build(Link, link)
+        one_shot = OneShot(build(Basis, values["basis"]), values["start"], values["hears"], bent)
     except (ConfigError, TypeError) as error:
         raise Refused(f"the one-shot model: {error}") from None
     d = one_shot.columns(int(torch.Size(shape).numel()))

@@ -4,6 +4,10 @@ y = level of the site + w·φ(row) + noise, with w ~ N(0, τ_g²) in groups g of
 centres its own rows, which takes its level out of the sums: it stays at home. The server gets
 ΣΦᵀΦ, ΣΦᵀy, Σy² and the numbers of rows, and finds τ and the noise by the evidence (MacKay 1992,
 Bayesian Interpolation, equations 4.8 to 4.10, one α for each group).
+
+With a `Link` each site's range bends what all have in common: y = c + U·tanh((z - c) / U) + noise,
+z = level + w·φ(row). A step of Gauss-Newton is then the same exchange over rows that are weighted
+by the slope of the bend at the last w; the level that fits it best is found at home.
 """
 
 import math
@@ -18,14 +22,17 @@ from .ordinal import Start, find_places, heard_numbers, normal_cells
 from .rng import stream
 from .tree import Params
 
-__all__ = ["Basis", "OneShot", "OneShotModel", "Posterior", "unpack_gram"]
+__all__ = ["Basis", "Link", "OneShot", "OneShotModel", "Posterior", "unpack_gram"]
 
 Products = Literal["linear", "squares", "quadratic"]
+Centre = Literal["middle", "expert"]
 
 _TINY = 1e-30  # in place of a variance of nothing
 _SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
 _ENOUGH = 1e-5  # relative change of the variances at which they are found
 _MOST = 500  # steps until then
+FLATTEST = 0.2  # slope of a bend: rows beyond it still count, so that no few can stand for all
+_LEVELS = 50  # steps in which a site finds its level behind a bend
 
 
 @dataclass(frozen=True)
@@ -76,13 +83,43 @@ class Basis:
         return torch.cat(parts, 1)
 
 
+@dataclass(frozen=True)
+class Link:
+    """How a site's range bends what all sites have in common: T for ordered answers."""
+
+    around: Centre = "middle"  # c: the middle of the range, or the expert's place
+    share: float = 0.9  # U, of half the width of the range
+
+    def __post_init__(self) -> None:
+        if self.around not in get_args(Centre):
+            raise ConfigError(f"around must be middle or expert, got '{self.around}'")
+        if not 0.0 < self.share < math.inf:
+            raise ConfigError(f"share must be positive and finite, got {self.share}")
+
+
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """A link at the rows of a site, or at one of them."""
+
+    centre: Tensor  # (n,) c, less the start
+    width: Tensor  # (n,) U
+
+
+def bend_place(z: Tensor, bend: Bend | None) -> tuple[Tensor, Tensor]:
+    """Where z comes to lie, and how much of a step of z is left there: place and slope, (n,)."""
+    if bend is None:
+        return z, torch.ones_like(z)
+    t = torch.tanh((z - bend.centre) / bend.width)
+    return bend.centre + bend.width * t, 1.0 - t.square()
+
+
 @dataclass(frozen=True, eq=False)
 class Home:
     """What a site keeps: the middle of its rows, its level, and how many rows they come from."""
 
     middle: Tensor  # (f,)
     level: Tensor  # ()
-    rows: float  # a whole number, until tests were taken in that count as more than one
+    rows: float  # a row behind a bend counts for less than one, a test that is taken in for more
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +139,29 @@ class Posterior:
         return Posterior(*(bundle[n] for n in ("mean", "covariance", "noise", "prior")))
 
 
-def sum_rows(features: Tensor, target: Tensor) -> tuple[Home, Params]:
-    """At a site: what stays, and the sums that leave, from features (n, f) and numbers (n,)."""
+def sum_rows(
+    features: Tensor, target: Tensor, bend: Bend | None = None, mean: Tensor | None = None
+) -> tuple[Home, Params]:
+    """At a site: what stays, and the sums that leave, from features (n, f) and numbers (n,).
+
+    Behind a bend the sums are those of a step from the weights `mean`.
+    """
     if len(features) != len(target) or not len(target):
         raise FedloreError(f"{len(features)} rows of features do not fit {len(target)} numbers")
     features, target = features.double(), target.double()
-    home = Home(features.mean(0), target.mean(), len(target))
-    phi, y = features - home.middle, target - home.level
+    if mean is None:
+        mean = features.new_zeros(features.shape[1])
+    if mean.shape != features.shape[1:]:
+        raise FedloreError(f"{mean.numel()} weights do not fit {features.shape[1]} features")
+    shared = features @ mean
+    level = _find_level(target, shared, bend)
+    place, slope = bend_place(shared + level, bend)
+    slope = slope.clamp(min=FLATTEST)
+    share = slope.square()
+    middle = share @ features / share.sum()
+    home = Home(middle, level + middle @ mean, float(share.sum()))
+    phi = slope[:, None] * (features - middle)
+    y = target - place + phi @ mean
     upper = torch.triu_indices(phi.shape[1], phi.shape[1], device=phi.device)
     return home, {
         # a level of its own takes one degree of freedom from each site
@@ -117,6 +170,22 @@ def sum_rows(features: Tensor, target: Tensor) -> tuple[Home, Params]:
         "cross": phi.T @ y,  # (f,)
         "energy": y @ y,
     }
+
+
+def _find_level(target: Tensor, shared: Tensor, bend: Bend | None) -> Tensor:
+    """The level that leaves the least squares at a site, given what all sites share, (n,)."""
+    level = (target - shared).mean()
+    step, error = torch.zeros_like(level), math.inf
+    for _ in range(0 if bend is None else _LEVELS):
+        place, slope = bend_place(shared + level + step, bend)
+        missed = target - place
+        now = float(missed.square().sum())
+        if now < error:
+            level, error = level + step, now
+            step = (slope @ missed) / slope.clamp(min=FLATTEST).square().sum()
+        else:
+            step = step / 2
+    return level
 
 
 def sum_shapes(features: int) -> dict[str, tuple[int, ...]]:
@@ -181,48 +250,76 @@ def posterior(gram: Tensor, cross: Tensor, noise: Tensor, prior: Tensor) -> tupl
     return covariance @ cross / noise, covariance
 
 
-def foresee(found: Posterior, home: Home, features: Tensor) -> tuple[Tensor, Tensor]:
+def squared_error(total: Params, mean: Tensor) -> float:
+    """What weights leave of the sums that were made at them: the squares of all rows' misses."""
+    gram = unpack_gram(total, len(mean))
+    return float(total["energy"] - 2.0 * mean @ total["cross"] + mean @ gram @ mean)
+
+
+def foresee(
+    found: Posterior, home: Home, features: Tensor, bend: Bend | None = None
+) -> tuple[Tensor, Tensor]:
     """At a site: mean and variance of rows to come, (n, f) -> (n,) each."""
     phi = features.double() - home.middle
-    spread = ((phi @ found.covariance) * phi).sum(1)
-    return home.level + phi @ found.mean, found.noise * (1.0 + 1.0 / home.rows) + spread
+    place, slope = bend_place(home.level + phi @ found.mean, bend)
+    return place, found.noise + slope.square() * _spread(found, home, phi)
+
+
+def _spread(found: Posterior, home: Home, phi: Tensor) -> Tensor:
+    """Variance of what the weights and the level say of rows less their middle, (n,)."""
+    return ((phi @ found.covariance) * phi).sum(1) + found.noise / home.rows
 
 
 def leave_out(
-    found: Posterior, home: Home, features: Tensor, target: Tensor
+    found: Posterior, home: Home, features: Tensor, target: Tensor, bend: Bend | None = None
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of the site's own rows, each as if it had not been in the sums.
 
-    Exact at the variances that were found: e / (1 - h) is the error of a row that was left out,
-    h its own weight in what is said of it. So a site judges the model on all of its rows.
+    Exact at the variances that were found, behind a bend at its slopes: e / (1 - h) is the error
+    of a row that was left out, h its own weight in what is said of it. So a site judges the model
+    on all of its rows.
     """
     phi = features.double() - home.middle
-    h = ((phi @ found.covariance) * phi).sum(1) / found.noise + 1.0 / home.rows
-    kept = (1.0 - h).clamp(min=1e-6)
-    error = (target.double() - home.level - phi @ found.mean) / kept
-    return target.double() - error, found.noise / kept
+    z = home.level + phi @ found.mean
+    place, slope = bend_place(z, bend)
+    slope, spread = slope.clamp(min=FLATTEST), _spread(found, home, phi)
+    kept = (1.0 - slope.square() * spread / found.noise).clamp(min=1e-6)
+    z = z - slope * spread * (target.double() - place) / (found.noise * kept)
+    place, slope = bend_place(z, bend)
+    return place, found.noise + slope.square() * spread / kept
 
 
 def take_in(
-    found: Posterior, home: Home, features: Tensor, target: Tensor, *, weight: float = 1.0
+    found: Posterior,
+    home: Home,
+    features: Tensor,
+    target: Tensor,
+    bend: Bend | None = None,
+    *,
+    weight: float = 1.0,
 ) -> tuple[Posterior, Home]:
     """At a site: the same after more rows of its own, (n, f) and (n,), as if they had been summed.
 
-    Exact at the variances that were found; nothing leaves, and nobody else learns of the rows.
-    A row counts as `weight` rows: of a model that doubts itself more than the evidence does, a
-    test tells more.
+    Exact at the variances that were found, behind a bend at its slopes; nothing leaves, and nobody
+    else learns of the rows. A row counts as `weight` rows: of a model that doubts itself more than
+    the evidence does, a test tells more.
     """
     mean, covariance, middle, level, rows = (
         found.mean, found.covariance, home.middle, home.level, home.rows
     )  # fmt: skip
-    for phi, y in zip(features.double(), target.double(), strict=True):
+    for at, (phi, y) in enumerate(zip(features.double(), target.double(), strict=True)):
         away = phi - middle
+        z = level + away @ mean
+        place, slope = bend_place(z, bend and Bend(bend.centre[at], bend.width[at]))
+        slope = slope.clamp(min=FLATTEST)
+        missed, counts = (y - place) / slope, weight * float(slope.square())
         along = covariance @ away
-        gain = along / (found.noise * (1.0 / weight + 1.0 / rows) + away @ along)
-        mean = mean + gain * (y - level - away @ mean)
+        gain = along / (found.noise * (1.0 / counts + 1.0 / rows) + away @ along)
+        share = counts / (rows + counts)
+        middle, level = middle + share * away, level + share * (missed + away @ mean)
+        mean = mean + gain * missed
         covariance = covariance - torch.outer(gain, along)
-        share = weight / (rows + weight)
-        middle, level, rows = middle + share * away, level + share * (y - level), rows + weight
+        rows = rows + counts
     covariance = (covariance + covariance.T) / 2.0
     return Posterior(mean, covariance, found.noise, found.prior), Home(middle, level, rows)
 
@@ -252,6 +349,7 @@ class OneShot:
     basis: Basis = field(default_factory=Basis)
     start: Start = "none"  # what its output is added to
     hears: bool = True  # the expert's place, and its distance from the middle of the range
+    link: Link | None = None  # how a range bends its output; None: it is cut at the range alone
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
@@ -265,15 +363,20 @@ class OneShot:
 
     def rows(
         self, x: Tensor, prior: Tensor | None, allowed: Tensor | None, *, classes: int
-    ) -> tuple[Tensor, Tensor]:
-        """Scaled rows and what the expert says of them -> features (n, f) and start (n,)."""
+    ) -> tuple[Tensor, Tensor, Bend | None]:
+        """Scaled rows and what the expert says of them -> features (n, f), start (n,), bend."""
         flat = x.flatten(1).double()
         middle, expert = find_places(prior, allowed, like=flat[:, 0], classes=classes)
         nothing = torch.full_like(middle, (classes - 1) / 2)
         start = {"none": nothing, "middle": middle, "expert": expert}[self.start]
         if self.hears:
             flat = torch.cat([flat, heard_numbers(middle, expert, classes)[:, 1:]], 1)
-        return self.basis(flat), start
+        if self.link is None:
+            return self.basis(flat), start, None
+        wide = torch.full_like(middle, float(classes))
+        wide = wide if allowed is None else allowed.to(wide).sum(1)
+        centre = {"middle": middle, "expert": expert}[self.link.around]
+        return self.basis(flat), start, Bend(centre - start, self.link.share * wide / 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,13 +386,13 @@ class OneShotRows:
     features: Tensor  # (n, f)
     target: Tensor  # (n,)  the number of the class, less the start
     start: Tensor  # (n,)
+    bend: Bend | None = None
 
-    def sums(self) -> Params:
-        return sum_rows(self.features, self.target)[1]
+    def sums(self, mean: Tensor | None = None) -> Params:
+        return sum_rows(self.features, self.target, self.bend, mean)[1]
 
-    @property
-    def home(self) -> Home:
-        return sum_rows(self.features, self.target)[0]
+    def home(self, found: Posterior) -> Home:
+        return sum_rows(self.features, self.target, self.bend, found.mean)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,9 +408,18 @@ class OneShotModel:
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance for scaled rows, on the scale of the class numbers, (n,) each."""
-        features, start = self.one_shot.rows(x, prior, allowed, classes=self.classes)
-        mean, variance = foresee(self.found, self.home, features)
+        features, start, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        mean, variance = foresee(self.found, self.home, features, bend)
         return start + mean, variance
+
+    def slopes(
+        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """How the place of scaled rows moves with each weight, (n, f), and with the level, (n,)."""
+        features, _, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        phi = features - self.home.middle
+        _, slope = bend_place(self.home.level + phi @ self.found.mean, bend)
+        return slope[:, None] * phi, slope
 
     def logits(
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
@@ -318,8 +430,13 @@ class OneShotModel:
 
     def held_out(self, rows: OneShotRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
-        mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
-        return normal_cells(rows.start + mean, variance.sqrt(), self.classes)
+        place, variance = self.leave_out(rows)
+        return normal_cells(place, variance.sqrt(), self.classes)
+
+    def leave_out(self, rows: OneShotRows) -> tuple[Tensor, Tensor]:
+        """Mean and variance of these rows, (n,) each."""
+        mean, variance = leave_out(self.found, self.home, rows.features, rows.target, rows.bend)
+        return rows.start + mean, variance
 
     def update(
         self,
@@ -331,7 +448,7 @@ class OneShotModel:
         weight: float = 1.0,  # as how many rows each counts
     ) -> "OneShotModel":
         """The same after more tests at the site: scaled rows and the classes that came out."""
-        features, start = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        features, start, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
         target = y.double() - start
-        found, home = take_in(self.found, self.home, features, target, weight=weight)
+        found, home = take_in(self.found, self.home, features, target, bend, weight=weight)
         return replace(self, found=found, home=home)

@@ -197,8 +197,11 @@ def wanted_of(
     if task.kind == "gram" and terms:
         like = {n: torch.zeros(s, dtype=torch.float64) for n, s in sum_shapes(terms).items()}
         return {"gram": like}
-    if task.kind == "vote":
-        return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}
+    if task.kind == "vote":  # of one training, of all one-shot models that were sent, of starts
+        sent = task.question().sent
+        starts = sent["starts"]["shares"] if "starts" in sent else (None,)
+        sizes = {"loss": len(starts) if task.trial else len(sent), "rows": 1}
+        return {"vote": {n: torch.zeros(m, dtype=torch.float64) for n, m in sizes.items()}}
     if task.kind != "moments":
         return {}
     row = torch.zeros(1, features)

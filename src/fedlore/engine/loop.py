@@ -69,7 +69,7 @@ def answer(
     reply = Reply(site.id, task.round, rows=len(site.lesson))
     if task.kind in ROW_SUMS:
         classes = site.lesson.target.shape[1]
-        return replace(reply, upload=sum_up(site.client, recipe, task.kind, classes)), memory
+        return replace(reply, upload=sum_up(site.client, recipe, task, classes)), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         buffer.flat.copy_(buffer.flatten(own_params(recipe.algorithm, task.sent, memory)))
@@ -102,12 +102,14 @@ def answer(
     return replace(reply, upload=upload), memory
 
 
-def sum_up(client: Client, recipe: Recipe, kind: str, classes: int) -> Payload:
+def sum_up(client: Client, recipe: Recipe, task: Task, classes: int) -> Payload:
     """What a client gives away for a common scaling, or for the one-shot model if there is one."""
-    if kind == "moments":
+    if task.kind == "moments":
         return {"moments": client.sums()}
     if recipe.one_shot is None:
         raise ConfigError("sums of rows were asked for, and the recipe has no one-shot model")
+    if task.sent:
+        raise ConfigError("sums of rows behind a bend are given by the clients of lore alone")
     return {"gram": one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()}
 
 

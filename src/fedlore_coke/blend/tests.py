@@ -130,11 +130,9 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     place = [order.target.low <= i <= order.target.high for i in range(len(grader.schema.classes))]
     inside = torch.tensor(place, dtype=torch.float64).unsqueeze(1)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
-    features, _ = sure.one_shot_model.one_shot.rows(
-        scaled, known.prior, known.allowed, classes=len(inside)
-    )
     doubt = foreseen_doubt(sure, known)
-    learned = _Refit.of(sure.one_shot_model, features)
+    moves = sure.one_shot_model.slopes(scaled, known.prior, known.allowed)
+    learned = _Refit.of(sure.one_shot_model, *moves)
     cost = blends @ order.coals.price
     now = float(cost[0])
 
@@ -220,21 +218,22 @@ class _Refit:
     """What a test of one of n blends tells of all of them."""
 
     found: Posterior
-    away: Tensor  # (n, f)
+    away: Tensor  # (n, f) how places move with the weights
     own: Tensor  # (n,) variance of each place
-    level: Tensor  # () and of the site's level in it
+    level: Tensor  # (n,) and how they move with the site's level, in its sd
     noise: Tensor  # () of a test that counts as several rows
 
     @staticmethod
-    def of(one_shot_model: OneShotModel, features: Tensor) -> "_Refit":
+    def of(one_shot_model: OneShotModel, away: Tensor, slope: Tensor) -> "_Refit":
         found, home = one_shot_model.found, one_shot_model.home
-        away, level = features.double() - home.middle, found.noise / home.rows
-        own = ((away @ found.covariance) * away).sum(1) + level
+        level = slope * (found.noise / home.rows).sqrt()
+        own = ((away @ found.covariance) * away).sum(1) + level.square()
         noise = found.noise / INFLATION[one_shot_model.one_shot.basis.terms]
         return _Refit(found, away, own, level, noise)
 
     def by(self, at: int) -> tuple[Tensor, Tensor]:
         """By how much places follow a result, and what share of their sd of ignorance is left."""
-        along = self.away @ (self.found.covariance @ self.away[at]) + self.level  # (n,)
+        along = self.away @ (self.found.covariance @ self.away[at])  # (n,)
+        along = along + self.level * self.level[at]
         total = self.own[at] + self.noise
         return along / total, (1.0 - along.square() / (total * self.own)).clamp(min=0.0).sqrt()

@@ -83,7 +83,8 @@ class Spy:
                 exchange = Exchange(task.sent["model"], uploads)
                 self.kept.setdefault(task.trial, []).append(exchange)
             else:
-                self.answers[f"{task.kind} {task.trial}".strip()] = uploads
+                step = str(task.round or "") if task.kind == "gram" else task.trial
+                self.answers[f"{task.kind} {step}".strip()] = uploads
         yield from replies
 
 

@@ -56,20 +56,33 @@ def sum_class_signs(sums: Params, one_shot: OneShot, features: int, classes: int
     return torch.stack([-away / (2 * spread.clamp(min=0.01)) for spread in spreads], 1)
 
 
-def member_by_leverage(sums: Params, one_shot: OneShot, x: Tensor) -> Tensor:
+def member_by_leverage(
+    sums: Params, one_shot: OneShot, x: Tensor, *, relative: bool = False
+) -> Tensor:
     """How little a known row sticks out of the rows behind the sums, (n, d) -> (n,); high is in.
 
-    A row that is in the sums lies in what they span. The attacker knows the row but not what the
-    expert said of it, so that only products of the features themselves are looked at.
+    A row that is in the sums lies in what they span. `relative`: against how far it sticks out of
+    each group of features by itself, as an unusual row does that is in. The attacker knows the
+    row but not what the expert said of it, so that only its own features are looked at.
     """
-    d = x.shape[1]
+    d, basis = x.shape[1], Basis(one_shot.basis.terms)
     known = _of_features(one_shot.basis, one_shot.columns(d), d)
     gram = _gram(sums)[known][:, known]
-    phi = Basis(one_shot.basis.terms)(x)
+    phi = basis(x)
     phi = phi - phi.mean(0)  # the site's own middle stays at home: that of all known rows is near
     ridge = 1e-6 * gram.diagonal().mean().clamp(min=_LITTLE)
-    inside: Tensor = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), phi.T)
-    return -(phi.T * inside).sum(0)
+    gram = gram + ridge * torch.eye(len(gram)).to(gram)
+
+    def leverage(some: Tensor) -> Tensor:
+        inside: Tensor = torch.linalg.solve(gram[some][:, some], phi[:, some].T)
+        return (phi[:, some].T * inside).sum(0)
+
+    whole = leverage(torch.ones(len(gram), dtype=torch.bool))
+    groups = basis.groups(d)
+    if not relative or not bool(groups.any()):  # one group is the whole
+        return -whole
+    parts = torch.stack([leverage(groups == g) for g in range(int(groups.max()) + 1)]).sum(0)
+    return -(whole / parts.clamp(min=_LITTLE)).clamp(min=_LITTLE).log()
 
 
 def _of_features(basis: Basis, columns: int, features: int) -> Tensor:
@@ -253,15 +266,24 @@ def _whole(run: Overheard, client: Client, view: View) -> Tensor:
 
 
 def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
-    """AUC by fall and height of the loss, and by how little a row sticks out of the sums."""
+    """AUC by fall and height of the loss, and by how little a row sticks out of the sums.
+
+    Of the first sums, and of all of them together: behind a bend rows are weighed anew each time.
+    """
     recipe = run.fitted.recipe
     found = member_by_loss(recipe, run.main(client.id, view), client, seed)
-    sums = run.said("gram", client.id, view)
-    if sums is None:
+    steps = [name for name in run.spy.answers if name.partition(" ")[0] == "gram"]
+    sums = [one for name in steps if (one := run.said(name, client.id, view)) is not None]
+    if not sums:
         return found
     x, _, n = known_rows(client, recipe, seed)
-    near = member_by_leverage(sums, _one_shot(run), x.double())
-    return torch.cat([found, torch.tensor([auc(near[:n], near[n:])], dtype=torch.float64)])
+    scores = []
+    for relative in (False, True):
+        near = torch.stack(
+            [member_by_leverage(one, _one_shot(run), x.double(), relative=relative) for one in sums]
+        )
+        scores += [auc(s[:n], s[n:]) for s in (near[0], near.sum(0))]
+    return torch.cat([found, torch.tensor(scores, dtype=torch.float64)])
 
 
 def _one_shot(run: Overheard) -> OneShot:

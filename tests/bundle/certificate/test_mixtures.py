@@ -9,6 +9,7 @@ import pytest
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.checker import check, outcome_of
 from fedlore.checker.bundles import mixture_faults, read_weights
+from fedlore.core.one_shot import Link
 from fedlore.models.ensemble import OneShotMember
 
 from ..mixed import class_members, mixture, one_shot_model, ordinal
@@ -20,7 +21,7 @@ __all__ = ["site"]
 
 
 def mixed(**settings):
-    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0))
+    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0, link=Link("expert", 0.6)))
     settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], one_shot))
     return mixture(known(), CALM, 4, **settings)
 

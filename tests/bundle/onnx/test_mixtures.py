@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle.onnx import to_onnx
-from fedlore.core.one_shot import Basis
+from fedlore.core.one_shot import Basis, Link
 from fedlore.core.ordinal import normal_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
@@ -62,13 +62,17 @@ MEMBERS = {
     "votes": ClassMember("votes", trees(12, 4, count=30, depth=5, votes=True), True, True, 0.8),
     "boosted": ClassMember("boosted", trees(12, 4, count=40, depth=4), True, False, 0.3),
 }
-for _terms, _random, _start, _hears in (
-    ("quadratic", 0, "none", True),
-    ("squares", 7, "middle", False),
-    ("linear", 0, "expert", True),
+for _terms, _random, _start, _hears, _link in (
+    ("quadratic", 0, "none", True, None),
+    ("squares", 7, "middle", False, None),
+    ("linear", 0, "expert", True, None),
+    ("squares", 0, "none", True, Link("middle", 0.9)),
+    ("linear", 3, "expert", False, Link("expert", 0.6)),
 ):
-    MEMBERS[f"exact-{_terms}"] = OneShotMember(
-        *one_shot_model(CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears)
+    MEMBERS[f"exact-{_terms}-{_link and _link.around}"] = OneShotMember(
+        *one_shot_model(
+            CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears, link=_link
+        )
     )
 
 

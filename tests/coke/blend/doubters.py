@@ -5,7 +5,7 @@ import torch
 from fedlore import Knowledge, Personal
 from fedlore.answers import Bins
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import Basis, OneShot, OneShotModel, solve, sum_rows
+from fedlore.core.one_shot import Basis, Link, OneShot, OneShotModel, solve, sum_rows
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Schema
 from fedlore.models.ensemble import Ensemble, OneShotMember
@@ -29,15 +29,19 @@ def rows(seed: int, count: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def foreseen(
-    seed: int = 0, knowledge: Knowledge | None = None, weight: float = 0.6, count: int = 60
+    seed: int = 0,
+    knowledge: Knowledge | None = None,
+    weight: float = 0.6,
+    count: int = 60,
+    link: Link | None = None,
 ) -> Personal:
     """A mixture in which the one-shot model speaks for itself."""
     x, place = rows(seed, count)
     y = place.round().clamp(0, 7).double()
-    one_shot = OneShot(Basis("quadratic"), hears=False)
-    features, start = one_shot.rows(SCALE(x), None, None, classes=8)
-    home, sums = sum_rows(features, y - start)
-    found = solve(sums, one_shot.basis.groups(2))
+    one_shot = OneShot(Basis("quadratic"), hears=False, link=link)
+    features, start, bend = one_shot.rows(SCALE(x), None, None, classes=8)
+    found = solve(sum_rows(features, y - start, bend)[1], one_shot.basis.groups(2))
+    home, _ = sum_rows(features, y - start, bend, found.mean)
     member = OneShotMember(OneShotModel(one_shot, found, home, 8), SCALE)
     ensemble = Ensemble((member,), (weight,), 1.0 - weight)
     return Personal(mlp(2, 8, hidden=(4,), seed=seed), knowledge, scaler=SCALE, ensemble=ensemble)

@@ -11,13 +11,15 @@ from typer.testing import CliRunner
 from fedlore import Knowledge
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.cli.app import app
+from fedlore.core.one_shot import Link
 from fedlore.errors import FedloreError
-from fedlore.models.doubt import doubt_classes
+from fedlore.models.doubt import INFLATION, doubt_classes
 from fedlore_coke.blend import order_for, plan
 from fedlore_coke.blend.mixing import rows_of
 from fedlore_coke.blend.tests import (
     BlendTests,
     _blends,
+    _Refit,
     check_teachable,
     propose_test,
     read_tests,
@@ -95,6 +97,31 @@ def test_models_without_ignorance_of_their_own_say_so(model, schema, target):
         check_teachable(order)
     with pytest.raises(FedloreError, match="can be taken in by a m"):
         take_results(order, read_like(order, np.eye(3)[:1], 2))
+
+
+@pytest.mark.parametrize("link", [None, Link("middle", 0.8)], ids=["straight", "bent"])
+def test_places_follow_a_result_as_if_it_had_been_taken_in(link):
+    """Behind a bend to first order: a result a hair off moves every place by what is said."""
+    member = foreseen(count=14, link=link).ensemble.members[0]
+    model, x = member.one_shot_model, member.scaler(blends_of(40))
+    at, hair = 7, 1e-4
+    place, variance = model.normal(x)
+    follow, left = _Refit.of(model, *model.slopes(x)).by(at)
+    weight = INFLATION[model.one_shot.basis.terms]
+    then = model.update(x[[at]], place[[at]] + hair, weight=weight)
+    moved, wide = then.normal(x)
+    assert torch.allclose((moved - place) / hair, follow, rtol=1e-3, atol=1e-4)
+    ignorance = ((v - model.found.noise).sqrt() for v in (variance, wide))
+    before, after = ignorance
+    assert torch.allclose(after / before, left, rtol=1e-3, atol=1e-4)
+    assert link is None or float(model.slopes(x)[1].min()) < 0.9
+
+
+def blends_of(count):
+    draw = torch.Generator().manual_seed(3)
+    return torch.rand(count, 2, generator=draw) * torch.tensor([10.0, 0.8]) + torch.tensor(
+        [7.0, 0.7]
+    )
 
 
 def test_the_worth_of_a_test_is_what_taking_it_in_would_bring():

@@ -235,7 +235,7 @@ def test_the_doubt_is_that_of_the_one_round_model():
     model = foreseen()
     member = model.ensemble.members[0]
     x = some_rows(4)
-    features, _ = member.one_shot_model.one_shot.rows(member.scaler(x), None, None, classes=8)
+    features, _, _ = member.one_shot_model.one_shot.rows(member.scaler(x), None, None, classes=8)
     _, variance = foresee(member.one_shot_model.found, member.one_shot_model.home, features)
     doubt = doubt_classes(model, model.annotate(x))
     ignorance = variance - member.one_shot_model.found.noise

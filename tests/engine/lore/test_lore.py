@@ -21,7 +21,9 @@ from fedlore import (
 )
 from fedlore.algorithms import FedPer
 from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
+from fedlore.core.wire import Task
 from fedlore.engine.lore import (
     ORDERED,
     Agreement,
@@ -36,7 +38,9 @@ from fedlore.engine.lore import (
     vote,
 )
 from fedlore.engine.lore import train as training_room
-from fedlore.engine.one_shot import one_shot_rows
+from fedlore.engine.lore.client import LoreClient
+from fedlore.engine.lore.train import InProcess
+from fedlore.engine.one_shot import bend_sums, one_shot_rows, solve_sums
 from fedlore.engine.training import Training
 from fedlore.models.own import baseline
 
@@ -324,6 +328,82 @@ def test_one_round_sees_numbers_finer_than_their_bins():
         told, found = seat.measured, rows[seat.id]
         assert torch.allclose(bins.numbers(found.start + found.target), told.y, atol=1e-4)
         assert torch.allclose(bins.numbers(found.start), told.said, atol=1e-4)
+
+
+def bent_clients(bent):
+    """Sites whose class is one common quantity, bent into narrow ranges or free in wide ones."""
+    found, wide = [], 3 if bent else 9
+    for i in range(4):
+        g = stream("bent sites", i)
+        x = torch.randn(150, 3, generator=g)
+        middle = (9.5 + 2.5 * x[:, 0]).round().clamp(3, 16)
+        z = 9.5 + 3.0 * x[:, 0] + 2.5 * x[:, 1] + 0.4 * torch.randn(150, generator=g)
+        place = middle + 2.0 * torch.tanh((z - middle) / 2.0) if bent else z
+        allowed = (torch.arange(20) - middle[:, None]).abs() <= wide
+        y = place.round().clamp(middle - wide, middle + wide).clamp(0, 19).long()
+        prior = torch.nn.functional.one_hot(middle.long(), 20).float()
+        found.append(Client(f"site-{i}", Examples(x, y, prior, allowed)))
+    return found
+
+
+@pytest.mark.parametrize("bent", [True, False])
+def test_votes_bend_the_one_shot_model_where_ranges_bend_the_law(bent):
+    search_space = replace(default_space(3, ordered=True), candidates=ORDERED[1:2], folds=2)
+    common = Agreement(3, 20, search_space, ordered=True)
+    seats = [SiteRows(client, common) for client in bent_clients(bent)]
+    with InProcess(seats, common) as process:
+        groups = search_space.one_shot.basis.groups(5)
+        straight = solve_sums(process, groups)
+        link, found = bend_sums(process, groups, straight, len(search_space.links))
+    losses = [
+        sum(seat.one_shot_loss(search_space.one_shots[at], one) for seat in seats)
+        for at, one in ((0, straight), (link, found))
+    ]
+    assert (link > 0) is bent and losses[1] <= losses[0]
+    assert losses[1] < 0.8 * losses[0] or not bent
+
+
+def test_ensembles_begin_where_the_votes_of_all_sites_say():
+    search_space = replace(default_space(3, ordered=True), candidates=ORDERED[1:2], folds=2)
+    asked, progress = [], Progress()
+
+    def door(transport):
+        return Listening(transport, asked)
+
+    run(search_space, bent_clients(True), progress=progress, door=door)
+    (vote,) = [task for task in asked if "starts" in task.sent]
+    (last,) = [task for task in asked if task.kind == "ensemble"]
+    start = progress.find("start").payload["start"]["shares"]
+    assert torch.equal(last.sent["start"]["shares"], start) and vote.round == last.round
+    assert float(start[0, 1]) > 0.25  # the one-shot model is the better one by far
+
+
+class Listening:
+    """A transport that keeps the tasks that pass."""
+
+    def __init__(self, transport, asked):
+        self.transport, self.asked = transport, asked
+
+    def clients(self):
+        return self.transport.clients()
+
+    def exchange(self, task, to):
+        self.asked.append(task)
+        return self.transport.exchange(task, to)
+
+
+def test_a_link_that_was_never_agreed_to_is_refused():
+    search_space = default_space(3, ordered=True)
+    client = LoreClient(SiteRows(bent_clients(True)[0], Agreement(3, 20, search_space)), None)
+    for at in (3, -1):
+        sent = {"one_shot": {"mean": torch.zeros(10).double(), "link": torch.tensor(at)}}
+        with pytest.raises(ConfigError, match=f"has 2 links, got number {at}"):
+            client.answer(Task("gram", 1, sent))
+    sent = {"one_shot": {"mean": torch.zeros(9).double(), "link": torch.tensor(1)}}
+    with pytest.raises(FedloreError, match="9 weights do not fit 20 features"):
+        client.answer(Task("gram", 1, sent))
+    with pytest.raises(ConfigError, match="at most 6 links"):
+        replace(search_space, links=search_space.links * 4)
 
 
 def test_a_bare_site_is_not_shown_the_knowledge():

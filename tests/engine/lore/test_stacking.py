@@ -1,9 +1,11 @@
 """A site's weights are weights to the last bit, whoever has none of them."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore import ConfigError
 from fedlore.core.examples import Examples
 from fedlore.engine.lore.stacking import (
     EXPERT,
@@ -14,6 +16,7 @@ from fedlore.engine.lore.stacking import (
     cross_chosen,
     prune_members,
 )
+from fedlore.engine.lore.start import ONE_SHOT, STARTS, first_weights, read_starts
 from fedlore.models.ensemble import Ensemble, with_expert
 from fedlore.models.own.members import mask_logits
 
@@ -65,3 +68,39 @@ def test_the_best_own_model_of_a_row_is_chosen_by_the_losses_of_the_others():
         [first, second], lambda said: torch.where(said == 0, 6.0 * missed, 1.0), rows
     )
     assert torch.equal(found == 0, missed)
+
+
+def members(*names):
+    return [StackMember(name, torch.zeros(1, 3), shared=name in SHARED_NAMES) for name in names]
+
+
+SHARED_NAMES = (NETWORK, ONE_SHOT)
+
+
+def test_weights_begin_as_the_sites_voted_or_as_usual():
+    voted = (0.2, 0.5, 0.3)
+    some = members(NETWORK, ONE_SHOT, "ridge", "trees", EXPERT)
+    assert first_weights(some, voted).tolist() == pytest.approx([0.2, 0.5, 0.15, 0.15, 0], abs=1e-3)
+    assert first_weights(some).tolist() == pytest.approx([0.25] * 4 + [0], abs=1e-3)
+    assert STARTS[0] == (0.25, 0.25, 0.5)  # at a tie the usual one wins
+    # where a site lacks one kind, the others share its part
+    assert first_weights(members(ONE_SHOT, "ridge"), voted).tolist() == pytest.approx(
+        [0.625, 0.375]
+    )
+    assert first_weights(members("ridge", "trees"), (0.5, 0.5, 0.0)).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("shares", "reason"),
+    [
+        (torch.ones(3) / 3, "rows of three shares"),
+        (torch.ones(11, 3) / 3, "rows of three shares"),
+        (torch.tensor([[0.5, 0.6, -0.1]]), "must not be negative"),
+        (torch.tensor([[0.5, 0.6, 0.1]]), "sum to 1"),
+        (torch.tensor([[torch.nan, 0.6, 0.1]]), "must not be negative"),
+    ],
+)
+def test_what_are_no_shares_is_refused(shares, reason):
+    with pytest.raises(ConfigError, match=reason):
+        read_starts({"shares": shares})
+    assert read_starts({"shares": torch.tensor(STARTS, dtype=torch.float64)}) == [*STARTS]

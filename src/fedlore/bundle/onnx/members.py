@@ -141,8 +141,24 @@ def one_shot_nodes(
     phi = _basis(build, flat, seen.one_shot, columns) - own("middle", columns)
     mean = build.op("MatMul", phi, own("mean", columns, 1)) + own("level", 1)
     across = build.op("MatMul", phi, own("covariance", columns, columns))
-    variance = own("noise", 1) * (1.0 + 1.0 / seen.home.rows) + build.total(across * phi)
-    return start + mean, variance
+    noise, place, link = own("noise", 1), start + mean, seen.one_shot.link
+    spread = build.total(across * phi) + noise / float(seen.home.rows)
+    if link is not None:
+        centre = {"middle": middle, "expert": expert}[link.around]
+        place, slope = _bend(build, place, centre, known.allowed, link.share, k)
+        spread = slope * slope * spread
+    return place, noise + spread
+
+
+def _bend(
+    build: Builder, z: Value, centre: Value, allowed: Value | None, share: float, k: int
+) -> tuple[Value, Value]:
+    """Place and slope of `core.one_shot.bend_place`, (n, 1) each."""
+    width = build.fill(share * k / 2, 1, DOUBLE)
+    if allowed is not None:
+        width = build.total(build.cast(allowed, DOUBLE)) * (share / 2)
+    t = build.op("Tanh", (z - centre) / width)
+    return centre + width * t, 1.0 - t * t
 
 
 def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:

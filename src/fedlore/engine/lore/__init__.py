@@ -1,6 +1,6 @@
 """The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .client import LoreClient, Shelf, fit_ensemble, part_of, vote
+from .client import LoreClient, Shelf, part_of, vote
 from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
 from .space import (
@@ -16,7 +16,7 @@ from .space import (
     default_space,
     rungs,
 )
-from .stacking import SiteModel
+from .stacking import SiteModel, fit_ensemble
 from .train import InProcess, train_lore
 
 __all__ = [

@@ -18,11 +18,11 @@ from ...errors import ConfigError
 from ...models.client import NumberClient
 from ...models.regressor import decode_logits
 from ..loop import own_params, recall
-from ..one_shot import one_shot_rows
 from ..tuning.oof import Cached, hits, most_hits
-from .rows import WORST, SiteRows, nll_rows
+from .rows import SiteRows, nll_rows
 from .space import MAIN, Trial
-from .stacking import SiteModel, choose_members, stack_of
+from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
+from .start import read_starts
 
 
 class Shelf(Protocol):
@@ -46,6 +46,7 @@ class LoreClient:
 
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
+        self._kept: tuple[str, StackedMembers] | None = None
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -54,35 +55,60 @@ class LoreClient:
 
     def _gram(self, task: Task) -> Payload:
         """Sums of products of rows, for the one-shot model."""
-        common = self.rows.common
-        if common.search_space.one_shot is None:
+        search_space = self.rows.common.search_space
+        if search_space.one_shot is None:
             raise ConfigError(
                 "sums of rows were asked for, and the search space has no one-shot model"
             )
-        rows = one_shot_rows(
-            self.rows.plain, common.search_space.one_shot, common.scaler, classes=common.classes
-        )
-        return {"gram": rows.sums()}
+        if not task.sent:
+            return {"gram": self.rows.one_shot_rows(search_space.one_shot).sums()}
+        sent = task.sent["one_shot"]
+        rows = self.rows.one_shot_rows(search_space.one_shot_at(sent))
+        return {"gram": rows.sums(sent["mean"])}
 
     def _vote(self, task: Task) -> Payload:
-        """The loss of a trial on the rows that it left out."""
+        """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
+        if not task.trial:
+            return {"vote": self._vote_one_shots(task.sent)}
         trial = Trial.read(task.trial)
+        if trial.fold == MAIN:
+            found = self._stacked(trial, task)
+            starts = read_starts(task.sent["starts"])
+            return {"vote": _ballot([found.judge(one) for one in starts], found.judged)}
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
+
+    def _vote_one_shots(self, sent: Payload) -> Params:
+        """The losses of every one-shot model, each row left out of it in closed form."""
+        known = enumerate(self.rows.common.search_space.one_shots)
+        losses = [self.rows.one_shot_loss(one, Posterior.of(sent[str(at)])) for at, one in known]
+        return _ballot(losses, len(self.rows.plain.data))
 
     def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
         key, trial = digest(task), Trial.read(task.trial)
         if self._shelf.fitted(key):
             return {}  # asked again: the same task would give the same model
-        memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
-        main = self._own(trial, part_of(task.sent, "main"), memory)
-        posterior = Posterior.of(task.sent["one_shot"]) if "one_shot" in task.sent else None
-        folds = self._folds(trial, task.sent)
-        model = fit_ensemble(self.rows, trial, main, folds=folds, posterior=posterior)
-        network = main if model.finished is None else model.finished
+        found = self._stacked(trial, task)
+        start = read_starts(task.sent["start"])[0] if "start" in task.sent else None
+        model = fit_ensemble(self.rows, found, start)
+        network = found.main if model.finished is None else model.finished
         self._shelf.keep(model, trial, network, key)
+        self._kept = None
         return {}
+
+    def _stacked(self, trial: Trial, task: Task) -> StackedMembers:
+        """All that an ensemble may be made of, once for the vote on starts and for itself."""
+        sent = {k: b for k, b in task.question().sent.items() if k not in ("start", "starts")}
+        key = digest(sent)
+        if self._kept is None or self._kept[0] != key:
+            memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
+            main, folds = self._own(trial, part_of(sent, "main"), memory), self._folds(trial, sent)
+            one_shot = None
+            if "one_shot" in sent:
+                one_shot = self.rows.common.search_space.found(sent["one_shot"])
+            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
+        return self._kept[1]
 
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:
         """The networks of the folds as they were here; none where this client missed one."""
@@ -107,64 +133,26 @@ class LoreClient:
         return own_params(recipe.algorithm, sent, recall(recipe, sent, memory))
 
 
-@torch.no_grad()
-def fit_ensemble(
-    rows: SiteRows,
-    trial: Trial,
-    main: Params,
-    *,
-    folds: Sequence[Params] = (),
-    posterior: Posterior | None = None,
-) -> SiteModel:
-    """A site's own ensemble of all that it has, from networks that had not seen its folds.
-
-    Stacking by out-of-fold predictions, then one temperature or width on the same rows.
-    """
-    candidate = rows.common.candidate(trial)
-    stack = stack_of(rows, candidate)
-    if stack is None:  # too few rows to choose by
-        return SiteModel(None, rows.member.knowledge)
-    members, finished = [], None
-    if folds:
-        network, steps = stack.network(folds)
-        members.append(network)
-        if steps:
-            client, _ = rows.part(candidate, MAIN)
-            finished = rows.polish(candidate, client, main, steps)
-    members += [*stack.one_shot(posterior), *stack.local()]
-    if not members:  # nothing is known of any row that was not learned from
-        return SiteModel(None, stack.knowledge, finished)
-    if rows.hears_expert:
-        members += stack.expert(members[0].oof)
-    return stack.finish(members, choose_members(members, stack), finished)
-
-
 def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
     """The loss on the rows that a trial left out, summed, and how many they are."""
     candidate = rows.common.candidate(trial)
     _, held = rows.part(candidate, trial.fold)
     if held is None or not len(held):
-        return _ballot(0.0, 0)
+        return _ballot([0.0], 0)
     logits = rows.logits(candidate, params, held)
     if isinstance(rows.member, NumberClient):
         assert rows.folds is not None
-        measured = rows.measured
-        some = measured[rows.folds == trial.fold]
-        assert measured.y is not None and some.y is not None
-        # in units of the site's own variance, so that no site counts for more by its scale
-        spread = measured.y.double().var(correction=0).clamp(min=1e-12)
-        missed = decode_logits(logits, some, 0.0).mean() - some.y
-        # no row counts for more than the worst of classes does
-        losses = (missed.square() / spread).clamp(max=-WORST)
-        return _ballot(float(losses.sum()), len(some))
+        away = rows.folds == trial.fold
+        said = decode_logits(logits, rows.measured[away], 0.0).mean()
+        return _ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
     if not rows.member.injected:
         held = Examples(held.x, held.y)
     if rows.common.ordered:
-        return _ballot(float(nll_rows(logits, held).sum()), len(held))
+        return _ballot([float(nll_rows(logits, held).sum())], len(held))
     cached = Cached(logits.float(), held)
     wrong = 1.0 - float(hits(cached, [most_hits(cached)])[0].double().mean())
     # equal counts of right rows are common: the likelihood decides between them
-    return _ballot(wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum()), len(held))
+    return _ballot([wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum())], len(held))
 
 
 def part_of(sent: Payload, name: str) -> Payload:
@@ -173,8 +161,8 @@ def part_of(sent: Payload, name: str) -> Payload:
     return {k.removeprefix(prefix): b for k, b in sent.items() if k.startswith(prefix)}
 
 
-def _ballot(loss: float, rows: int) -> Params:
+def _ballot(losses: Sequence[float], rows: int) -> Params:
     return {
-        "loss": torch.tensor([loss], dtype=torch.float64),
+        "loss": torch.tensor(losses, dtype=torch.float64),
         "rows": torch.tensor([float(rows)], dtype=torch.float64),
     }

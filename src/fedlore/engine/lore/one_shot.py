@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.one_shot import OneShotRows, Posterior, leave_out
+from ...core.one_shot import OneShot, OneShotRows, Posterior, leave_out
 from ...models.own.linear import Linear
 from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
@@ -27,16 +27,21 @@ class SignedLine:
 
 
 def sign_line(
-    common: Agreement, rows: OneShotRows, posterior: Posterior, signs: Tensor
+    common: Agreement,
+    one_shot: OneShot,
+    rows: OneShotRows,
+    posterior: Posterior,
+    signs: Tensor,
 ) -> SignedLine | None:
     """The linear part with the right signs; None where it cannot be a member.
 
-    That is where the expert that it would be added to is withheld, or bins of a number differ.
+    That is where the expert that it would be added to is withheld, bins of a number differ, or the
+    range bends it: a range that narrows with a feature would break the order.
     """
-    one_shot, bins = common.search_space.one_shot, common.bins
+    bins = common.bins
     told = float(signs[-HEARD_OF_ORDER])
     if (
-        one_shot is None
+        one_shot.link is not None
         or one_shot.start == "middle"
         or (one_shot.start == "expert" and told != told)
     ):
@@ -49,13 +54,14 @@ def sign_line(
     if one_shot.hears:
         ways[d] = told
     found = given_signs(posterior, ways)
-    place, _ = leave_out(found, rows.home, rows.features, rows.target)
+    home = rows.home(found)
+    place, _ = leave_out(found, home, rows.features, rows.target)
     hears = one_shot.hears and told == told
     weight = found.mean[: d + 1] if hears else found.mean[:d]
     shift, spread = weight.new_zeros(d), weight.new_ones(d)
     if common.scaler is not None:
         shift, spread = common.scaler.shift.double(), common.scaler.spread.double()
-    level = rows.home.level - rows.home.middle[: len(weight)] @ weight
+    level = home.level - home.middle[: len(weight)] @ weight
     # one class or bin is `step` of what members name, and the first lies at `first`
     step, first = 1.0, 0.0
     if bins is not None:

@@ -11,13 +11,15 @@ from ...algorithms import FlatParams, Solo
 from ...answers import Bins, Line, Measured
 from ...core.examples import Examples
 from ...core.inject import guard, inject
+from ...core.one_shot import OneShot, OneShotModel, OneShotRows, Posterior
 from ...core.rng import stream
 from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
 from ...models.client import Client, NumberClient
-from ...models.own.members import input_signs
+from ...models.own.members import input_signs, within
 from ...models.tasks import Regression
 from ..client import ready, see_rows
+from ..one_shot import one_shot_rows
 from ..tuning.oof import recalibrate_client
 from .space import Agreement, Candidate
 
@@ -47,6 +49,32 @@ class SiteRows:
     def plain(self) -> Client:
         """The site as the one-shot model reads it: the features alone."""
         return self.client(Candidate(head="ordered"))
+
+    def one_shot_rows(self, one_shot: OneShot) -> OneShotRows:
+        """The rows as the one-shot model takes them."""
+        common = self.common
+        return one_shot_rows(self.plain, one_shot, common.scaler, classes=common.classes)
+
+    @torch.no_grad()
+    def one_shot_loss(self, one_shot: OneShot, found: Posterior) -> float:
+        """The summed loss of a one-shot model on the rows, each left out of it."""
+        rows, data = self.one_shot_rows(one_shot), self.plain.data
+        model = OneShotModel(one_shot, found, rows.home(found), self.common.classes)
+        if isinstance(self.member, NumberClient):
+            said = self.measured.bins.numbers(model.leave_out(rows)[0])
+            return float(self.number_losses(within(said, self.measured)).sum())
+        held = data if self.member.injected else Examples(data.x, data.y)
+        return float(nll_rows(model.held_out(rows), held).sum())
+
+    def number_losses(self, said: Tensor, some: Tensor | slice = slice(None)) -> Tensor:
+        """Squared misses of some rows, (n,), in units of the variance of all the site has.
+
+        No site counts for more by its scale then, and no row for more than the worst of classes.
+        """
+        y = self.measured.y
+        assert y is not None
+        spread = y.double().var(correction=0).clamp(min=1e-12)
+        return ((said - y[some]).square() / spread).clamp(max=-WORST)
 
     def task(self, candidate: Candidate) -> Regression:
         """What is learned of a number."""

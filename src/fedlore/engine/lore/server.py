@@ -5,18 +5,17 @@ is done is a step with a name; given the steps that were done before, it goes on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from ...core import tree
-from ...core.one_shot import Posterior
-from ...core.tree import Payload
-from ...core.wire import Task, Transport, find_flaw, wanted_of
+from ...core.tree import Params, Payload
+from ...core.wire import Task, Transport
 from ...errors import FedloreError
 from ..loop import Run, federate
-from ..one_shot import solve_sums
+from ..one_shot import bend_sums, solve_sums, sum_replies
 from .space import MAIN, Agreement, Candidate, Trial, rungs
+from .start import STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
@@ -53,7 +52,7 @@ class Outcome:
     trial: Trial  # the main training
     run: Run
     losses: dict[str, float]  # by trial
-    posterior: Posterior | None
+    one_shot: Params | None  # the posterior of the one-shot model, and its link
 
 
 @dataclass
@@ -92,13 +91,13 @@ def conduct(
         # a candidate that cannot be trained is named now, not after hours of trials
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
     work = _Work(transport, common, progress or Progress(), evaluate)
-    posterior = work.gram(noised=private)
+    one_shot = work.gram(noised=private)
     chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
     run = work.train_main(main)
-    work.fit_ensembles(main, run, folds, posterior)
+    work.fit_ensembles(main, run, folds, one_shot)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
-    return Outcome(common.candidate(main), main, run, losses, posterior)
+    return Outcome(common.candidate(main), main, run, losses, one_shot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,18 +107,23 @@ class _Work:
     progress: Progress
     evaluate: int
 
-    def gram(self, *, noised: bool) -> Posterior | None:
-        """The one-shot model, where the search space has one."""
-        one_shot = self.common.search_space.one_shot
+    def gram(self, *, noised: bool) -> Params | None:
+        """The one-shot model, where the search space has one; under noise it is not bent."""
+        search_space = self.common.search_space
+        one_shot = search_space.one_shot
         if one_shot is None:
             return None
         done = self.progress.find("gram")
         if done is None:
             groups = one_shot.basis.groups(one_shot.columns(self.common.features))
+            link = 0
             with torch.no_grad():
                 found = solve_sums(self.transport, groups, noised=noised)
-            done = self.progress.add(DoneStep("gram", {"one_shot": found.bundle()}))
-        return Posterior.of(done.payload["one_shot"])
+                if search_space.links and not noised:
+                    link, found = bend_sums(self.transport, groups, found, len(search_space.links))
+            sent = {**found.bundle(), "link": torch.tensor(link)}
+            done = self.progress.add(DoneStep("gram", {"one_shot": sent}))
+        return done.payload["one_shot"]
 
     def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
@@ -146,10 +150,21 @@ class _Work:
             accepted=run.accepted,
             trial=str(trial),
         )
-        payload: Payload = {"vote": self.sum_votes(task)["vote"]}
+        payload: Payload = {"vote": sum_replies(self.transport, task)}
         if trial.rounds == self.common.rounds:  # its networks may be needed to settle
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
         return self.progress.add(DoneStep(str(trial), payload, run.accepted))
+
+    def choose_start(self, task: Task) -> Params:
+        """Where the weights of all ensembles begin, by one vote."""
+        done = self.progress.find("start")
+        if done is None:
+            shares = torch.tensor(STARTS, dtype=torch.float64)
+            asked = replace(task, kind="vote", sent={**task.sent, "starts": {"shares": shares}})
+            best = int(sum_replies(self.transport, asked)["loss"].argmin())
+            start = {"shares": shares[best : best + 1]}
+            done = self.progress.add(DoneStep("start", {"start": start}))
+        return done.payload["start"]
 
     def train_main(self, trial: Trial) -> Run:
         """The main training, on all rows."""
@@ -177,7 +192,7 @@ class _Work:
         )
 
     def fit_ensembles(
-        self, main: Trial, run: Run, folds: Sequence[DoneStep], posterior: Posterior | None
+        self, main: Trial, run: Run, folds: Sequence[DoneStep], one_shot: Params | None
     ) -> None:
         """Tell every site to make its own model of what there is."""
         if self.progress.find("ensemble") is not None:
@@ -186,8 +201,6 @@ class _Work:
         sent = {f"main.{key}": bundle for key, bundle in send(run.state).items()}
         for place, step in enumerate(folds):
             sent |= {f"{place}.{key}": bundle for key, bundle in send(step.state).items()}
-        if posterior is not None:
-            sent["one_shot"] = posterior.bundle()
         task = Task(
             "ensemble",
             main.rounds + 1,
@@ -196,19 +209,10 @@ class _Work:
             accepted=run.accepted,
             trial=str(main),
         )
+        if one_shot is not None:
+            sent["one_shot"] = one_shot
+            if folds:
+                sent["start"] = self.choose_start(task)
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
         self.progress.add(DoneStep("ensemble"))
-
-    def sum_votes(self, task: Task) -> Payload:
-        """The sum over the sites of what they answer."""
-        wanted, transport = wanted_of(task, (), 0), self.transport
-        replies = sorted(
-            transport.exchange(task, sorted(transport.clients())), key=lambda reply: reply.client
-        )
-        good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
-        if not good:
-            raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
-        counted = [(r.upload, float(len(r.names))) for r in good]
-        sites = sum(count for _, count in counted)
-        return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}

@@ -17,9 +17,10 @@ from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
 from ...core.lipschitz import Shaping, lipschitz_mlp
 from ...core.nets import mlp, server
-from ...core.one_shot import Basis, OneShot, Products
+from ...core.one_shot import Basis, Link, OneShot, Posterior, Products
 from ...core.ordinal import Ordinal, Start, ordered_mlp
 from ...core.scaler import Scaler
+from ...core.tree import Params
 from ...errors import ConfigError, FedloreError
 from ..loop import Recipe, Weights
 
@@ -160,6 +161,11 @@ SHAPED_NUMBERS = (
 #: Features of the one-shot model: sums of more than a few for every row tell who was there
 #: (docs/explain/privacy.md), and where columns are many their products bring next to nothing.
 MOST_FEATURES = 100
+MOST_LINKS = 6  # with which there are eight exchanges of sums
+
+#: A range that is sharp bends as much around the expert; of a number it is wider than his error.
+LINKS = (Link("middle", 0.9), Link("expert", 0.6))
+NUMBER_LINKS = (Link("middle", 0.9), Link("expert", 0.9))
 
 
 @dataclass(frozen=True)
@@ -174,6 +180,7 @@ class SearchSpace:
     candidates: tuple[Candidate, ...] = UNORDERED  # combinations to try
     folds: int = 3  # of the cross-validation on a site's own rows
     one_shot: OneShot | None = None  # the one-shot model, where classes have an order
+    links: tuple[Link, ...] = ()  # in which a range may bend it, tried beside it as it is
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
@@ -183,6 +190,29 @@ class SearchSpace:
             raise ConfigError("candidates and finishes must hold at least one value")
         if self.folds < 2:
             raise ConfigError(f"folds must be at least 2, got {self.folds}")
+        if len(self.links) > MOST_LINKS:
+            raise ConfigError(
+                f"at most {MOST_LINKS} links: every one is another sum of rows, got "
+                f"{len(self.links)}"
+            )
+
+    @property
+    def one_shots(self) -> tuple[OneShot, ...]:
+        """The one-shot model as it is, and bent by each link."""
+        if self.one_shot is None:
+            return ()
+        return (self.one_shot, *(replace(self.one_shot, link=link) for link in self.links))
+
+    def found(self, sent: Params) -> tuple[OneShot, Posterior]:
+        """The one-shot model that was chosen, from what the server sends of it."""
+        return self.one_shot_at(sent), Posterior.of(sent)
+
+    def one_shot_at(self, sent: Params) -> OneShot:
+        """The one-shot model that the server asks about."""
+        at, known = int(sent["link"]), self.one_shots
+        if not 0 <= at < len(known):
+            raise ConfigError(f"the search space has {len(known) - 1} links, got number {at}")
+        return known[at]
 
     def only(self, candidate: Candidate) -> "SearchSpace":
         """One fixed candidate, which needs no votes."""
@@ -210,7 +240,8 @@ def default_space(
     one_shot = few[0] if few else every[-1]
     usual = NUMBERS if numbers else ORDERED
     kept = SHAPED_NUMBERS if numbers else SHAPED
-    return SearchSpace(kept if shaped else usual, one_shot=one_shot)
+    links = () if shaped else NUMBER_LINKS if numbers else LINKS
+    return SearchSpace(kept if shaped else usual, one_shot=one_shot, links=links)
 
 
 MAIN = -1  # the fold of the main training: nothing is held back

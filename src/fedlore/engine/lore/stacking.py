@@ -16,11 +16,11 @@ from ...core.conformal import CoveragePromise, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
 from ...core.metrics import decide
-from ...core.one_shot import OneShotModel, Posterior, leave_out
+from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
-from ...models.client import Client, NumberClient
+from ...models.client import NumberClient
 from ...models.ensemble import Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
@@ -38,7 +38,6 @@ from ...models.own.mixture import (
     mix,
     number_weights,
     scale_weights,
-    start_weights,
 )
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
@@ -46,7 +45,8 @@ from .one_shot import sign_line
 from .report import compare, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
-from .space import MAIN, Candidate
+from .space import MAIN, Candidate, Trial
+from .start import ONE_SHOT, StartShares, first_weights
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -61,10 +61,9 @@ from .temperature import (
     temper,
 )
 
-HARDLY = 0.001  # the expert's weight before any row has spoken
 SMALL = 0.01  # a weight below which a member is left out
 PARTS = 5  # in which the weights are tried on rows they were not learned from
-LOCAL_BEST, ONE_SHOT, MIXTURE = "local best", "one_shot", "mixture"
+LOCAL_BEST, MIXTURE = "local best", "mixture"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +101,13 @@ class Stack(Protocol):
     y: Tensor  # (n,) labels
     measure: str  # accuracy or rmse
     knowledge: Knowledge  # what the finished network is seen through
+    start: StartShares | None  # where weights begin, as the sites voted; None: the usual
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
         ...
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
         ...
 
@@ -128,6 +128,10 @@ class Stack(Protocol):
     def errors(self, said: Tensor) -> Tensor: ...
     def losses(self, said: Tensor) -> Tensor: ...
 
+    def vote_losses(self, said: Tensor) -> Tensor:
+        """The losses in units in which those of all sites may be summed."""
+        ...
+
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
     ) -> SiteModel:
@@ -142,6 +146,74 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack 
     if isinstance(rows.member, NumberClient):
         return None if rows.measured.y is None else NumberStack(rows, candidate)
     return None if rows.member.data.y is None else ClassStack(rows, candidate)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedMembers:
+    """All that a site's ensemble may be made of, and what it says of rows it had not seen."""
+
+    stack: "ClassStack | NumberStack | None"  # None: too few rows to choose by
+    members: tuple[StackMember, ...]
+    main: Params  # the shared network
+    finished: Params | None  # the same after last steps at home, where they pay
+
+    @property
+    def judged(self) -> int:
+        """How many rows they can be judged by."""
+        return 0 if self.stack is None or not self.members else len(self.stack.y)
+
+    @torch.no_grad()
+    def judge(self, start: StartShares) -> float:
+        """The loss of these rows if the weights stayed where they begin."""
+        if self.stack is None or not self.judged:
+            return 0.0
+        weights = first_weights(self.members, start)
+        return float(self.stack.vote_losses(self.stack.mix(self.members, weights)).sum())
+
+
+@torch.no_grad()
+def stack_members(
+    rows: SiteRows,
+    trial: Trial,
+    main: Params,
+    folds: Sequence[Params] = (),
+    one_shot: tuple[OneShot, Posterior] | None = None,
+) -> StackedMembers:
+    """Members of a site's ensemble, from networks that had not seen its folds."""
+    candidate = rows.common.candidate(trial)
+    stack = stack_of(rows, candidate)
+    if stack is None:
+        return StackedMembers(None, (), main, None)
+    members, finished = [], None
+    if folds:
+        network, steps = stack.network(folds)
+        members.append(network)
+        if steps:
+            client, _ = rows.part(candidate, MAIN)
+            finished = rows.polish(candidate, client, main, steps)
+    shared = [] if one_shot is None else stack.one_shot(*one_shot)
+    members += [*shared, *stack.local()]
+    if members and rows.hears_expert:
+        members += stack.expert(members[0].oof)
+    return StackedMembers(stack, tuple(members), main, finished)
+
+
+@torch.no_grad()
+def fit_ensemble(
+    rows: SiteRows, found: StackedMembers, start: StartShares | None = None
+) -> SiteModel:
+    """A site's own ensemble of all that it has.
+
+    Stacking by out-of-fold predictions, then one temperature or width on the same rows.
+    """
+    if found.stack is None:
+        return SiteModel(None, rows.member.knowledge)
+    if not found.members:  # nothing is known of any row that was not learned from
+        return SiteModel(None, found.stack.knowledge, found.finished)
+    found.stack.start = start
+    return found.stack.finish(
+        found.members, choose_members(found.members, found.stack), found.finished
+    )
 
 
 def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
@@ -206,21 +278,6 @@ def pays(before: Tensor, after: Tensor) -> bool:
     return float(gain.mean()) > error
 
 
-def first_weights(members: Sequence[StackMember]) -> Tensor:
-    """Where the weights of members in any order begin, (j,).
-
-    The expert begins at almost nothing: others have heard him, and rows must speak for more.
-    """
-    shared = sum(member.shared for member in members)
-    own = sum(not member.shared and member.name != EXPERT for member in members)
-    if not shared + own:
-        return torch.ones(1, dtype=torch.float64)
-    start = start_weights(shared, own)
-    each = [start[0] if m.shared else start[-1] for m in members if m.name != EXPERT]
-    found = [start.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
-    return torch.stack(found) / torch.stack(found).sum()
-
-
 def best_of_each(own: Own) -> list[OwnModel]:
     """Of each kind of learner the best way to use the expert."""
     best: dict[str, OwnModel] = {}
@@ -260,6 +317,7 @@ class ClassStack:
     """Stacking of classes."""
 
     measure = "accuracy"
+    start: StartShares | None = None
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
         self.site, self.candidate = site, candidate
@@ -302,20 +360,17 @@ class ClassStack:
                 prior[places == fold] = held.prior
         return Examples(data.x, data.y, prior, data.allowed, signs=data.signs, trust=data.trust)
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
-        common, client = self.site.common, self.client
-        one_shot, k = common.search_space.one_shot, common.classes
-        if posterior is None or one_shot is None:
-            return []
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
+        common, client, k = self.site.common, self.client, self.site.common.classes
         rows = one_shot_rows(client, one_shot, common.scaler, classes=k)
         if self.site.signs is not None:
-            line = sign_line(common, rows, posterior, self.site.signs)
+            line = sign_line(common, one_shot, rows, found, self.site.signs)
             if line is None:
                 return []
             judged = judge_places(line.held, client.data, k)
             member = OrderMember(ONE_SHOT, line.body, line.hears, line.over, judged.width, k)
             return [StackMember(ONE_SHOT, judged.held, True, member)]
-        one_shot_model = OneShotModel(one_shot, posterior, rows.home, k)
+        one_shot_model = OneShotModel(one_shot, found, rows.home(found), k)
         allowed = client.data.allowed if client.injected else None
         said = mask_logits(one_shot_model.held_out(rows), allowed)
         return [
@@ -349,7 +404,9 @@ class ClassStack:
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return class_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        return class_weights(
+            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
+        )
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -362,6 +419,9 @@ class ClassStack:
         if not self.site.common.ordered:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+
+    def vote_losses(self, said: Tensor) -> Tensor:
+        return self.losses(said)
 
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
@@ -406,6 +466,7 @@ class NumberStack:
     """Stacking of a number."""
 
     measure = "rmse"
+    start: StartShares | None = None
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
         self.site, self.candidate, self.measured = site, candidate, site.measured
@@ -428,24 +489,19 @@ class NumberStack:
         """What last steps must lower."""
         return self.errors(said)
 
-    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+    def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         common, measured = self.site.common, self.measured
-        one_shot = common.search_space.one_shot
-        if posterior is None or one_shot is None:
-            return []
-        client: Client = self.site.plain
-        rows = one_shot_rows(client, one_shot, common.scaler, classes=common.classes)
+        rows = self.site.one_shot_rows(one_shot)
         if self.site.signs is not None:
-            line = sign_line(common, rows, posterior, self.site.signs)
+            line = sign_line(common, one_shot, rows, found, self.site.signs)
             if line is None:
                 return []
             said = within(line.held, measured)
             width = max(float(self.errors(said).mean()) ** 0.5, 1e-12)
             member = NumberMember(ONE_SHOT, line.body, line.hears, line.over, width)
             return [StackMember(ONE_SHOT, said, True, member)]
-        one_shot_model = OneShotModel(one_shot, posterior, rows.home, common.classes)
-        mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
-        said = within(measured.bins.numbers(rows.start + mean), measured)
+        one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
+        said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
         return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
 
     def local(self) -> list[StackMember]:
@@ -461,7 +517,9 @@ class NumberStack:
         return [StackMember(EXPERT, spoken, shared=False)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return number_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        return number_weights(
+            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
+        )
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
@@ -471,6 +529,9 @@ class NumberStack:
 
     def losses(self, said: Tensor) -> Tensor:
         return self.errors(said)
+
+    def vote_losses(self, said: Tensor) -> Tensor:
+        return self.site.number_losses(said)
 
     def finish(
         self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None

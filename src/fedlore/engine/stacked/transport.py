@@ -89,7 +89,7 @@ class Stacked:
         members = [self._at[name] for name in to]
         if task.kind in ROW_SUMS:
             for client in (self._source.clients([i])[0] for i in members):
-                upload = sum_up(client, self._recipe, task.kind, self._classes)
+                upload = sum_up(client, self._recipe, task, self._classes)
                 yield Reply(client.id, task.round, upload)
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)

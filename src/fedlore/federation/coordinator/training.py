@@ -348,6 +348,7 @@ def _describe_step(step: DoneStep, terms: Terms) -> str:
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
     words = {
         "gram": "the one-shot model is made",
+        "start": "the sites have voted where the weights of ensembles begin",
         "ensemble": "every site has its own model",
     }
     return words.get(step.name, f"training {step.name} is done")

@@ -44,9 +44,10 @@ def flaw(
 
 def _bad_vote(reply: Reply) -> str | None:
     """Why no rows can have given such a vote: a row's loss lies between 0 and that of the worst."""
-    loss, rows = (float(reply.upload["vote"][name]) for name in ("loss", "rows"))
-    if rows < 0 or not -_ROUNDED <= loss <= -WORST * rows + _ROUNDED:
-        return f"a loss of {loss:.4g} on {rows:g} rows"
+    rows = float(reply.upload["vote"]["rows"])
+    for loss in reply.upload["vote"]["loss"].tolist():
+        if rows < 0 or not -_ROUNDED <= loss <= -WORST * rows + _ROUNDED:
+            return f"a loss of {loss:.4g} on {rows:g} rows"
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...core.store import write_whole
 from ...core.wire import LORE_TASKS, TASK_KINDS, TRAININGS, Task
 from ...engine.lore import MAIN, Trial, rungs
+from ...engine.one_shot import most_sums
 from ...errors import FedloreError
 from ..remote import Refusal
 from ..terms import Terms, read_terms
@@ -123,17 +124,29 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         return _find_unplanned(terms, task, terms.rounds)
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
-    if kind == "gram":
-        if search_space.one_shot is None or task.trial:
-            return "sums of rows were asked for, and these terms have no one-shot model"
-        return None
+    if kind == "gram" or (kind == "vote" and not task.trial):
+        return _find_unbent(terms, task)
     try:
         trial = Trial.read(task.trial)
     except FedloreError as error:
         return str(error)
     if str(trial) != task.trial or trial not in agreed_trials(terms):
         return f"trial '{task.trial[:40]}' is not one of those agreed to"
-    return _find_misplaced(task, trial) or _find_unplanned(terms, task, trial.rounds)
+    return _find_misplaced(terms, task, trial) or _find_unplanned(terms, task, trial.rounds)
+
+
+def _find_unbent(terms: Terms, task: Task) -> str | None:
+    """Why sums for the one-shot model, or votes on its links, were not agreed to, or None."""
+    assert terms.search_space is not None
+    # under a privacy budget there are the first sums alone: each would spend it again
+    links = 0 if terms.privacy.spends else len(terms.search_space.links)
+    if terms.search_space.one_shot is None or task.trial:
+        return "sums of rows were asked for, and these terms have no one-shot model"
+    if task.kind == "vote":
+        return None if links else "a vote on links was asked for, and these terms have none"
+    if not 0 <= task.round < most_sums(links) or bool(task.round) != bool(task.sent):
+        return f"sums of rows for step {task.round} were asked for, {most_sums(links)} are agreed"
+    return None
 
 
 def agreed_trials(terms: Terms) -> set[Trial]:
@@ -148,11 +161,15 @@ def agreed_trials(terms: Terms) -> set[Trial]:
     return found
 
 
-def _find_misplaced(task: Task, trial: Trial) -> str | None:
-    main = trial.fold == MAIN
+def _find_misplaced(terms: Terms, task: Task, trial: Trial) -> str | None:
+    main, space = trial.fold == MAIN, terms.search_space
+    if main and task.kind == "vote":  # on where the weights of ensembles begin
+        voted = not terms.privacy.spends and space is not None and space.one_shot is not None
+        fits = voted and task.round == trial.rounds + 1 and "starts" in task.sent
+        return None if fits else f"'vote' does not belong to round {task.round} of {trial}"
     fits = {
         "train": 1 <= task.round <= trial.rounds,
-        "vote": not main and task.round == trial.rounds,
+        "vote": task.round == trial.rounds and "starts" not in task.sent,
         "evaluate": main and 1 <= task.round <= trial.rounds + 1,
         "ensemble": main and task.round == trial.rounds + 1,
     }[task.kind]

@@ -1,0 +1,57 @@
+"""Where the weights of an ensemble begin and are drawn to: as usual, or as the sites voted."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...core.tree import Params
+from ...errors import ConfigError
+from ...models.own.mixture import scale_weights, start_weights
+from .temperature import EXPERT, NETWORK, StackMember
+
+ONE_SHOT = "one_shot"
+HARDLY = 0.001  # the expert's weight before any row has spoken
+
+StartShares = tuple[float, ...]
+#: Where weights may begin: shares of the network, of the one-shot model, of what a site has itself.
+STARTS: tuple[StartShares, ...] = (
+    (0.25, 0.25, 0.5),
+    (0.2, 0.5, 0.3),
+    (0.15, 0.7, 0.15),
+    (0.5, 0.25, 0.25),
+    (0.1, 0.2, 0.7),
+)
+MOST_STARTS = 10  # that a site judges
+
+
+def read_starts(sent: Params) -> list[StartShares]:
+    """The starts that a server asks about; what are no shares is refused."""
+    shares = sent["shares"].double()
+    if shares.ndim != 2 or shares.shape[1] != 3 or not 0 < len(shares) <= MOST_STARTS:
+        raise ConfigError(f"starts must be rows of three shares, got shape {tuple(shares.shape)}")
+    if not bool((shares >= 0).all()) or not bool(((shares.sum(1) - 1.0).abs() < 1e-9).all()):
+        raise ConfigError("the shares of a start must not be negative and sum to 1")
+    return [tuple(row) for row in shares.tolist()]
+
+
+def first_weights(members: Sequence[StackMember], start: StartShares | None = None) -> Tensor:
+    """Where the weights of members in any order begin, (j,).
+
+    The expert begins at almost nothing: others have heard him, and rows must speak for more.
+    """
+    if start is not None:
+        own = sum(m.name not in (NETWORK, ONE_SHOT, EXPERT) for m in members)
+        known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY}
+        parts = [known.get(m.name, start[2] / max(own, 1)) for m in members]
+        if math.fsum(parts) > HARDLY:
+            return torch.tensor(scale_weights(parts), dtype=torch.float64)
+    shared = sum(member.shared for member in members)
+    own = sum(not member.shared and member.name != EXPERT for member in members)
+    if not shared + own:
+        return torch.ones(1, dtype=torch.float64)
+    usual = start_weights(shared, own)
+    each = [usual[0] if m.shared else usual[-1] for m in members if m.name != EXPERT]
+    found = [usual.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
+    return torch.stack(found) / torch.stack(found).sum()
