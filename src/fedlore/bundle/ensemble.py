@@ -231,7 +231,7 @@ def _fitting(place: int, member: OwnMember, classes: int, *, numbers: bool) -> O
     if isinstance(member, NumberMember) != numbers:
         raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
     body = member.body
-    outputs = len(body.base) if isinstance(body, Trees) else len(body.constant)
+    outputs = body.outputs
     wanted = classes if isinstance(member, ClassMember) else 1
     if outputs != wanted or (isinstance(member, OrderMember) and member.classes != classes):
         raise Refused(

@@ -20,6 +20,7 @@ from fedlore.models.own import (
     own_order,
 )
 from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
+from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import see_classes, see_numbers, see_order
 from fedlore.models.own.trees import ExtraTrees
@@ -61,7 +62,7 @@ def test_too_few_rows_are_said():
         folds(4, seed=0)
 
 
-@pytest.mark.parametrize("family", [Ridge(""), ExtraTrees("", fewer=5)])
+@pytest.mark.parametrize("family", [Ridge(""), ExtraTrees("", fewer=5), GaussianLearner("")])
 def test_no_row_helps_to_predict_itself(family):
     known = numbers()
     sight, part = see_numbers(known), folds(60, seed=0)
@@ -85,6 +86,9 @@ def test_numbers_are_held_out_inside_the_range(quick):
         "quadratic ridge, hearing the expert",
         "quadratic ridge, over the expert",
         "quadratic ridge",
+        "Gaussian process, hearing the expert",
+        "Gaussian process, over the expert",
+        "Gaussian process",
     ]
     for candidate in own.candidates:
         assert known.sets.holds(candidate.held).all()
@@ -99,12 +103,13 @@ def test_numbers_are_held_out_inside_the_range(quick):
 
 def test_without_an_expert_there_is_one_mode(quick):
     known = replace(numbers(), said=None, sets=None)
-    assert [c.member.name for c in own_numbers(known).candidates] == ["ridge", "quadratic ridge"]
+    names = [c.member.name for c in own_numbers(known).candidates]
+    assert names == ["ridge", "quadratic ridge", "Gaussian process"]
 
 
 def test_trees_are_there_with_scikit_learn():
     names = {c.member.name for c in own_numbers(numbers(30)).candidates}
-    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 12
+    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 15
     assert missing_learners() == {}
 
 

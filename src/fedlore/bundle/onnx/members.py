@@ -13,8 +13,8 @@ from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...models.ensemble import Ensemble, OneShotMember, OneShotNumber
-from ...models.own.linear import Linear
-from ...models.own.members import SMOOTH, ClassMember, OrderMember
+from ...models.own.gaussian import Waves
+from ...models.own.members import SMOOTH, Body, ClassMember, OrderMember
 from ...models.own.trees import Trees
 from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
@@ -80,7 +80,7 @@ def _classes(
         inputs = build.op("Concat", inputs, *expert, axis=1)
     found = body_nodes(build, inputs, member.body, name)  # (n, k)
     if member.votes:
-        k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
+        k = member.body.outputs
         kept = build.op("Mul", found, build.constant(1.0 - SMOOTH, DOUBLE))
         found = build.op("Log", build.op("Add", kept, build.constant(SMOOTH / k, DOUBLE)))
     return build.op("Mul", found, build.constant(member.inverse_temperature, DOUBLE))
@@ -155,7 +155,7 @@ def _columns(terms: int, kind: str) -> int:
     return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
 
 
-def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> Value:
+def body_nodes(build: Builder, inputs: str, body: Body, name: str) -> Value:
     """(n, i) float32 -> (n, o) double."""
     if isinstance(body, Trees):
         return _trees(build, inputs, body, name)
@@ -166,7 +166,11 @@ def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> 
 
     wide = build.op("Sub", build.cast(inputs, DOUBLE), own("mean"))
     z = build.op("Div", wide, own("scale"))
-    if body.quadratic:
+    if isinstance(body, Waves):
+        angle = build.op("MatMul", z, own("frequency"))
+        turned = build.op("Add", angle, build.constant(math.pi / 2, DOUBLE))
+        z = build.op("Concat", z, build.op("Sin", angle), build.op("Sin", turned), axis=1)
+    elif body.quadratic:
         i = len(body.mean)
         z = build.op("Concat", z, _pairs(build, z, *torch.triu_indices(i, i).tolist()), axis=1)
     return build.op("Add", build.op("MatMul", z, own("weight")), own("constant"))

@@ -18,6 +18,7 @@ from ...answers import Measured
 from ...core.examples import Examples
 from ...core.rng import key
 from ...errors import FedloreError
+from .gaussian import MOST_ROWS, GaussianLearner
 from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses
 from .members import (
     HEARD_OF_ORDER,
@@ -257,7 +258,7 @@ def missing_learners() -> dict[str, str]:
 def own_numbers(
     known: Measured, *, seed: int = 0, site: str = "", signs: Tensor | None = None
 ) -> Own:
-    """Own models of a number: ridge, quadratic ridge, extra and boosted trees, three modes each.
+    """Own models of a number: ridges, a Gaussian process, two kinds of trees, three modes each.
 
     With `signs` (see `input_signs`) only those that keep them.
     """
@@ -360,6 +361,8 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
             found.append(Ridge("quadratic ridge", quadratic=True))
+        if len(sight) <= MOST_ROWS:
+            found.append(GaussianLearner("Gaussian process"))
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))
         found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds))
