@@ -22,7 +22,7 @@ from fedlore.models.own import (
 from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
 from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import Ridge
-from fedlore.models.own.members import see_classes, see_numbers, see_order
+from fedlore.models.own.members import ClassMember, see_classes, see_numbers, see_order
 from fedlore.models.own.trees import ExtraTrees
 from fedlore_coke.plants import coking_plants
 
@@ -175,3 +175,13 @@ def test_images_are_heard_flat():
     known = Examples(torch.zeros(2, 1, 3, 3), None, torch.eye(2), None)
     assert see_classes(known).inputs(hears=True).shape == (2, 11)
     assert see_classes(known).inputs(hears=False).shape == (2, 9)
+
+
+def test_where_the_order_is_no_help_learners_without_order_are_best(quick):
+    draw = stream("order", "none")
+    x = torch.rand(60, 1, generator=draw)
+    grade = torch.tensor([1, 2, 0])[(3 * x[:, 0]).long()]  # named in an order that nothing follows
+    own = own_order(Examples(x, grade), 3)
+    assert own.best.member.name == "unordered logistic"
+    few = own_order(Examples(x[:29], grade[:29]), 3)  # under ten rows a class: not tried
+    assert not any(isinstance(c.member, ClassMember) for c in few.candidates)
