@@ -10,6 +10,7 @@ from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.models.ensemble import Ensemble, OneShotMember
+from fedlore.models.own.gaussian import Waves
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
 from fedlore.models.own.trees import LEAF, Trees
@@ -29,6 +30,13 @@ def linear(inputs: int, outputs: int, *, quadratic: bool = False, seed: int = 0)
         1.0 + normal(outputs, seed=seed + 3).abs(),
         quadratic,
     )
+
+
+def waves(inputs: int, outputs: int, *, seed: int = 0) -> Waves:
+    line = linear(inputs, outputs, seed=seed)
+    frequency = 0.3 * normal(inputs, 8, seed=seed + 4)
+    weight = 0.3 * normal(inputs + 16, outputs, seed=seed + 5)
+    return Waves(line.mean, line.scale, frequency, weight, line.constant)
 
 
 def trees(

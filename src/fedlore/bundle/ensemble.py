@@ -219,7 +219,7 @@ def _check_member(
     kind, trees, body = said["kind"], said["body"] == "trees", member.body
     if (kind == "number") != numbers:
         raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
-    outputs = len(getattr(body, "base" if trees else "constant"))
+    outputs = body.outputs
     wanted = classes if kind == "classes" else 1
     if outputs != wanted or (kind == "order" and said["classes"] != classes):
         raise Refused(

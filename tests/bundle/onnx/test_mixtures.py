@@ -18,7 +18,7 @@ from fedlore.models.own.linear import log_masses
 from fedlore.models.own.members import ClassMember, OrderMember
 
 from ...laws.versions import agree_on_graph, ran
-from ..mixed import class_members, linear, mixture, one_shot_model, ordinal, plain_net, trees
+from ..mixed import class_members, linear, mixture, one_shot_model, ordinal, plain_net, trees, waves
 from .worlds import SCHEMA, rows, thin, worlds
 
 X = rows(np.random.default_rng(7))
@@ -56,6 +56,7 @@ MEMBERS = {
     "ridge": OrderMember("ridge", linear(7, 1), True, True, 0.4, 4),
     "quadratic": OrderMember("q", linear(4, 1, quadratic=True), False, False, 2.0, 4),
     "narrow": OrderMember("n", linear(4, 1), False, True, 0.05, 4),
+    "waves": OrderMember("w", waves(7, 1), True, True, 0.5, 4),
     "trees": OrderMember("t", trees(7, 1, count=40, depth=6, scale=0.1), True, True, 0.7, 4),
     "leaves": OrderMember("l", trees(4, 1, count=1, depth=1), False, False, 0.7, 4),
     "logistic": ClassMember("logistic", linear(12, 4), True, False, 1.3),

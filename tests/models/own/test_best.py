@@ -20,8 +20,9 @@ from fedlore.models.own import (
     own_order,
 )
 from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
+from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import Ridge
-from fedlore.models.own.members import see_classes, see_numbers, see_order
+from fedlore.models.own.members import ClassMember, see_classes, see_numbers, see_order
 from fedlore.models.own.trees import ExtraTrees
 from fedlore_coke.plants import coking_plants
 
@@ -61,7 +62,7 @@ def test_too_few_rows_are_said():
         folds(4, seed=0)
 
 
-@pytest.mark.parametrize("family", [Ridge(""), ExtraTrees("", fewer=5)])
+@pytest.mark.parametrize("family", [Ridge(""), ExtraTrees("", fewer=5), GaussianLearner("")])
 def test_no_row_helps_to_predict_itself(family):
     known = numbers()
     sight, part = see_numbers(known), folds(60, seed=0)
@@ -85,6 +86,9 @@ def test_numbers_are_held_out_inside_the_range(quick):
         "quadratic ridge, hearing the expert",
         "quadratic ridge, over the expert",
         "quadratic ridge",
+        "Gaussian process, hearing the expert",
+        "Gaussian process, over the expert",
+        "Gaussian process",
     ]
     for candidate in own.candidates:
         assert known.sets.holds(candidate.held).all()
@@ -99,12 +103,13 @@ def test_numbers_are_held_out_inside_the_range(quick):
 
 def test_without_an_expert_there_is_one_mode(quick):
     known = replace(numbers(), said=None, sets=None)
-    assert [c.member.name for c in own_numbers(known).candidates] == ["ridge", "quadratic ridge"]
+    names = [c.member.name for c in own_numbers(known).candidates]
+    assert names == ["ridge", "quadratic ridge", "Gaussian process"]
 
 
 def test_trees_are_there_with_scikit_learn():
     names = {c.member.name for c in own_numbers(numbers(30)).candidates}
-    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 12
+    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 15
     assert missing_learners() == {}
 
 
@@ -170,3 +175,13 @@ def test_images_are_heard_flat():
     known = Examples(torch.zeros(2, 1, 3, 3), None, torch.eye(2), None)
     assert see_classes(known).inputs(hears=True).shape == (2, 11)
     assert see_classes(known).inputs(hears=False).shape == (2, 9)
+
+
+def test_where_the_order_is_no_help_learners_without_order_are_best(quick):
+    draw = stream("order", "none")
+    x = torch.rand(60, 1, generator=draw)
+    grade = torch.tensor([1, 2, 0])[(3 * x[:, 0]).long()]  # named in an order that nothing follows
+    own = own_order(Examples(x, grade), 3)
+    assert own.best.member.name == "unordered logistic"
+    few = own_order(Examples(x[:29], grade[:29]), 3)  # under ten rows a class: not tried
+    assert not any(isinstance(c.member, ClassMember) for c in few.candidates)

@@ -15,6 +15,7 @@ from fedlore.models.own import (
     read_own_members,
     write_own_members,
 )
+from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import LogisticLearner, Ridge
 from fedlore.models.own.trees import BoostedTrees, Boosting, ExtraTrees
 from tests.models.own.test_best import numbers
@@ -37,6 +38,7 @@ def members():
         ),
         ClassMember("votes", ExtraTrees("", 3, trees=5).fit(x, c, 1), False, True, 1.0),
         ClassMember("logits", LogisticLearner("", 3).fit(x, c, 0.1), False, False, 1.0),
+        NumberMember("waves", GaussianLearner("").fit(x, y, 0.25), False, True, 0.5),
     ]
 
 
@@ -87,6 +89,9 @@ def first(value):
         ("1.threshold", lambda t: t[1:], "no set of trees"),
         ("2.output", first(9), "no set of trees"),
         ("3.values", lambda t: t[:, :2], "no set of trees"),
+        ("5.frequency", lambda t: t[:, 1:].contiguous(), "does not fit 3 inputs"),
+        ("5.frequency", first(torch.inf), "'5.frequency' must be finite"),
+        ("5.scale", first(-1.0), "scale that is not above 0"),
     ],
 )
 def test_tables_that_were_tampered_with_are_refused(members, name, value, rule):

@@ -17,8 +17,8 @@ from ...kernel.graph.ops import DOUBLE, INT64, LARGEST, SINGLE, Value
 from ...knowledge.models import Knowledge
 from ...models.classifier import Personal
 from ...models.ensemble import Ensemble, OneShotMember
-from ...models.own.linear import Linear
-from ...models.own.members import SMOOTH, ClassMember, OrderMember
+from ...models.own.gaussian import Waves
+from ...models.own.members import SMOOTH, Body, ClassMember, OrderMember
 from ...models.own.trees import Trees
 from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
@@ -99,8 +99,7 @@ def _classes(
         inputs = build.concat(inputs, *expert)
     found = body_nodes(build, inputs, member.body, name)  # (n, k)
     if member.votes:
-        k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
-        found = build.op("Log", found * (1.0 - SMOOTH) + SMOOTH / k)
+        found = build.op("Log", found * (1.0 - SMOOTH) + SMOOTH / member.body.outputs)
     return found * member.inverse_temperature
 
 
@@ -189,7 +188,7 @@ def _columns(terms: int, kind: str) -> int:
     return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
 
 
-def body_nodes(build: Builder, inputs: Value, body: Linear | Trees, name: str) -> Value:
+def body_nodes(build: Builder, inputs: Value, body: Body, name: str) -> Value:
     """(n, i) float32 -> (n, o) double."""
     if isinstance(body, Trees):
         return _trees(build, inputs, body, name)
@@ -199,7 +198,10 @@ def body_nodes(build: Builder, inputs: Value, body: Linear | Trees, name: str) -
         return build.weight(f"{name}.{part}", values)
 
     z = (build.cast(inputs, DOUBLE) - own("mean")) / own("scale")
-    if body.quadratic:
+    if isinstance(body, Waves):
+        angle = build.op("MatMul", z, own("frequency"))
+        z = build.concat(z, build.op("Sin", angle), build.op("Sin", angle + math.pi / 2))
+    elif body.quadratic:
         i = len(body.mean)
         z = build.concat(z, _pairs(build, z, *torch.triu_indices(i, i).tolist()))
     return build.op("MatMul", z, own("weight")) + own("constant")

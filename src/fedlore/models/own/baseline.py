@@ -18,6 +18,7 @@ from ...answers import Measured
 from ...core.examples import Examples
 from ...core.rng import key
 from ...errors import FedloreError
+from .gaussian import MOST_ROWS, GaussianLearner
 from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses
 from .members import (
     HEARD_OF_ORDER,
@@ -220,6 +221,7 @@ def _digest(value: object) -> bytes:
 MOST_TERMS = 1000  # of a quadratic model
 WIDTHS = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6)  # times the root of the mean squared miss
 LEAST_WIDTH = 0.3  # in classes
+ROWS_OF_A_CLASS = 10  # on average, for learners of ordered classes that must find their order
 _ORDINAL = "ordinal linear"
 _SHARPNESS = torch.logspace(-1.0, 0.5, 16, dtype=torch.float64)
 
@@ -257,7 +259,7 @@ def missing_learners() -> dict[str, str]:
 def own_numbers(
     known: Measured, *, seed: int = 0, site: str = "", signs: Tensor | None = None
 ) -> Own:
-    """Own models of a number: ridge, quadratic ridge, extra and boosted trees, three modes each.
+    """Own models of a number: ridges, a Gaussian process, two kinds of trees, three modes each.
 
     With `signs` (see `input_signs`) only those that keep them.
     """
@@ -291,7 +293,10 @@ def own_numbers(
 def own_order(
     known: Examples, classes: int, *, seed: int = 0, site: str = "", signs: Tensor | None = None
 ) -> Own:
-    """Own models of ordered classes, a place and a width each; with `signs` those keeping them."""
+    """Own models of ordered classes, a place and a width each; with `signs` those keeping them.
+
+    With rows enough also those that know no order: it may be no help, or not there.
+    """
     y = _labels(known)
     sight = _withheld(see_order(known, classes), signs)
 
@@ -311,6 +316,9 @@ def own_order(
             mode, width = one.mode, one.judged.width
             member = OrderMember(one.name, body, mode.hears, mode.over, width, classes)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
+    if signs is None and len(known) >= ROWS_OF_A_CLASS * classes:
+        families = _class_families(classes, fold_seed(seed, site), "unordered ")
+        found += _try_classes(families, known, part, _nll)
     return Own(_kept(found, signs), part)
 
 
@@ -328,11 +336,17 @@ def judge_places(place: Tensor, known: Examples, classes: int) -> JudgedOutputs:
 @once
 def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
     """Own models of classes without order: logistic, extra trees, boosted trees, two modes each."""
-    y = _labels(known)
-    sight = see_classes(known)
     part = folds(len(known), seed=seed, site=site)
-    found = []
-    for family in _class_families(classes, fold_seed(seed, site)):
+    families = _class_families(classes, fold_seed(seed, site))
+    return Own(tuple(_try_classes(families, known, part, _wrong)), part)
+
+
+def _try_classes(
+    families: Sequence[Family], known: Examples, part: Tensor, error: Callable[..., float]
+) -> Iterator[OwnModel]:
+    """Learners of classes without order in each mode, judged by an error of log-probabilities."""
+    y, sight = _labels(known), see_classes(known)
+    for family in families:
         votes = isinstance(family, ExtraTrees)
 
         def judge(outputs: Tensor, votes: bool = votes) -> JudgedOutputs:
@@ -340,14 +354,13 @@ def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "")
             every = [mask_logits(float(s) * logits, known.allowed) for s in _SHARPNESS]
             costs = [_nll(rows, y) for rows in every]
             best = min(range(len(costs)), key=lambda i: costs[i])
-            return JudgedOutputs(float(_SHARPNESS[best]), every[best], _wrong(every[best], y))
+            return JudgedOutputs(float(_SHARPNESS[best]), every[best], error(every[best], y))
 
         modes = _modes(known, over=False)
         for one in try_family(family, sight, lambda _: y, part, modes, judge):
             body = fit_whole(one, sight, y)
             member = ClassMember(one.name, body, one.mode.hears, votes, one.judged.width)
-            found.append(OwnModel(member, one.judged.held, one.judged.error))
-    return Own(tuple(found), part)
+            yield OwnModel(member, one.judged.held, one.judged.error)
 
 
 def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Family]:
@@ -360,6 +373,8 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
             found.append(Ridge("quadratic ridge", quadratic=True))
+        if len(sight) <= MOST_ROWS:
+            found.append(GaussianLearner("Gaussian process"))
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))
         found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds))
@@ -390,11 +405,11 @@ def _kept(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ..
     return tuple(one for one in found if signs is None or keeps_signs(one.member, signs))
 
 
-def _class_families(classes: int, seed: int) -> list[Family]:
-    found: list[Family] = [LogisticLearner("logistic", classes)]
+def _class_families(classes: int, seed: int, before: str = "") -> list[Family]:
+    found: list[Family] = [LogisticLearner(f"{before}logistic", classes)]
     if has_trees():
-        found.append(ExtraTrees("extra trees", classes, seed))
-        found.append(BoostedTrees("boosted trees", classes, seed))
+        found.append(ExtraTrees(f"{before}extra trees", classes, seed))
+        found.append(BoostedTrees(f"{before}boosted trees", classes, seed))
     return found
 
 

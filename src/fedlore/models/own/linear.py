@@ -20,6 +20,10 @@ class Linear:
     constant: Tensor  # (o,) float64
     quadratic: bool = False
 
+    @property
+    def outputs(self) -> int:
+        return len(self.constant)
+
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
         z = (inputs.double() - self.mean) / self.scale

@@ -15,6 +15,7 @@ from ...core.scaler import Inputs
 from ...errors import FedloreError, unknown
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
+from .gaussian import Waves
 from .linear import Linear, log_masses
 from .trees import LEAF, Trees
 
@@ -100,7 +101,7 @@ def _flat(x: Tensor) -> Tensor:
     return x.flatten(1).float()
 
 
-Body = Linear | Trees  # (n, i) -> (n, o) float64
+Body = Linear | Trees | Waves  # (n, i) -> (n, o) float64
 SMOOTH = 0.02  # of each row of a forest's votes is spread over all classes
 
 
@@ -228,6 +229,8 @@ def keeps_signs(member: object, signs: Tensor) -> bool:
         return False
     own = signs if member.hears else signs[:-HEARD_OF_ORDER]
     body = member.body
+    if isinstance(body, Waves):
+        return False
     return _linear_keeps(body, own) if isinstance(body, Linear) else _trees_keep(body, own)
 
 
@@ -263,7 +266,7 @@ KINDS: dict[str, type[NumberMember] | type[OrderMember] | type[ClassMember]] = {
     "order": OrderMember,
     "classes": ClassMember,
 }
-BODIES: dict[str, type[Linear] | type[Trees]] = {"linear": Linear, "trees": Trees}
+BODIES: dict[str, type[Body]] = {"linear": Linear, "trees": Trees, "waves": Waves}
 TYPES = {
     "feature": torch.int16,
     "threshold": torch.float32,
@@ -317,11 +320,10 @@ def read_own_members(
             )
         _check_values(place, values)
         inputs = columns + (heard if values["hears"] else 0)
-        body = (
-            _linear(place, own, inputs, bool(quadratic))
-            if body_kind is Linear
-            else _trees(place, own, inputs)
-        )
+        if body_kind is Linear:
+            body: Body = _linear(place, own, inputs, bool(quadratic))
+        else:
+            body = (_trees if body_kind is Trees else _waves)(place, own, inputs)
         made.append(kind(body=body, **values))
     if left:
         raise FedloreError(f"no member has the tensor '{min(left)}'")
@@ -338,6 +340,19 @@ def _linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool)
     if not (own["scale"] > 0).all():
         raise FedloreError(f"member {place} has a scale that is not above 0")
     return Linear(own["mean"], own["scale"], own["weight"], own["constant"], quadratic)
+
+
+def _waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
+    ranks = {"mean": 1, "scale": 1, "frequency": 2, "weight": 2, "constant": 1}
+    _check_tensors(place, own, ranks)
+    shapes = {name: tuple(t.shape) for name, t in own.items()}
+    fits = shapes["mean"] == shapes["scale"] == (inputs,) and shapes["frequency"][0] == inputs
+    terms = inputs + 2 * shapes["frequency"][1]
+    if not fits or shapes["weight"] != (terms, *shapes["constant"]):
+        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
+    if not (own["scale"] > 0).all():
+        raise FedloreError(f"member {place} has a scale that is not above 0")
+    return Waves(**own)
 
 
 def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:

@@ -31,6 +31,10 @@ class Trees:
     scale: Tensor  # (o,) float64
     depth: int
 
+    @property
+    def outputs(self) -> int:
+        return len(self.base)
+
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
         size = max(1, AT_ONCE // max(1, len(self.roots) * self.values.shape[1]))
