@@ -35,7 +35,7 @@ from fedlore.experiments.classes import ClassJudge, foresee_local
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.intervals import Band
 from fedlore.knowledge.models import Knowledge
-from fedlore.models.tasks import LEVEL
+from fedlore.models.regressor import LEVEL
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import BOUND, Expert
 from fedlore_coke.plants import Plant, coking_plants

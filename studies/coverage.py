@@ -29,11 +29,8 @@ from fedlore.core.rng import key, stream
 from fedlore.engine import Client
 from fedlore.experiments import FLWKM, LORE_1, Drawing, train_approach
 from fedlore.experiments.intervals import interval
-from fedlore.kernel.schema import Schema, name_columns
+from fedlore.kernel.schema import name_columns
 from fedlore.models.answers import Answers
-from fedlore.models.classifier import Personal
-from fedlore.models.regressor import PersonalRegressor
-from fedlore.models.tasks import task_of
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants
@@ -46,10 +43,6 @@ LEVEL, LEARN, BINS = 0.9, 0.7, 50
 
 
 @torch.no_grad()
-def _answer(personal: Personal | PersonalRegressor, schema: Schema, x: Tensor) -> Answers:
-    return task_of(personal).answer(personal, schema, x)
-
-
 def number_rows(name: str, seed: int) -> list[Row]:
     """Intervals of one public set under one seed."""
     study, data = NumberStudy(name), load_numbers(name)
@@ -65,7 +58,7 @@ def number_rows(name: str, seed: int) -> list[Row]:
     for client, rest in zip(parted, kept, strict=True):
         personal, test = fitted.model(client.id), client.test
         assert test is not None
-        answers = [_answer(personal, schema, part.x) for part in (rest, test)]
+        answers = [personal.answer(schema, part.x) for part in (rest, test)]
         seen.append((client.id, *answers, rest.numbers(), test.numbers()))
     return _score(name, seed, seen)
 
@@ -89,7 +82,7 @@ def class_rows(seed: int) -> list[Row]:
     seen = []
     for plant, (_, rest) in zip(plants, parts, strict=True):
         personal = fitted.model(plant.id)
-        answers = [_answer(personal, COKE, e.x) for e in (rest, plant.test)]
+        answers = [personal.answer(COKE, e.x) for e in (rest, plant.test)]
         seen.append((plant.id, *answers, rest.y, plant.test.y))
     return _score("coke", seed, seen)
 
