@@ -18,9 +18,9 @@ from .linear import standardise
 from .trees import level_of
 
 MOST_ROWS = 1000  # above that the cube of the rows costs more than trees do
-_JUDGES = 250  # rows that the evidence is taken from at most: a few hyperparameters need no more
+_JUDGES = 150  # rows that the evidence is taken from at most: a few hyperparameters need no more
 FEATURES = 256  # frequencies; each has a sine and a cosine
-_STEPS = 25  # of L-BFGS on the evidence
+_STEPS = 12  # of L-BFGS on the evidence
 _LEAST_NOISE = 1e-4  # in units of the target's variance
 _LEVEL = 0.1  # the variance of the constant
 
