@@ -179,3 +179,9 @@ def test_why_a_row_is_trusted_so_is_said_in_words():
     ]
     assert str(rows) == "0.8 where origin != 'import'; elsewhere ash / 20 (learned)"
     assert rows.stay().formula == "" and RowTrust(SCHEMA, features=("ash",)).stay() is None
+
+
+def test_regions_that_meet_are_a_fault_of_trust(tmp_path):
+    with pytest.raises(KnowledgeError) as error:
+        Knowledge.read(written(tmp_path, region("ash > 9", 0.8) + region("ash > 12", 0.2)))
+    assert error.value.code == "trust"

@@ -72,13 +72,14 @@ class RowRegion:
         scope = scope_of(self.schema.features)
         return stays_among(tree, (True, False), np.array([0.5]), scope, APART)
 
-    def check_apart(self, other: RowRegion, meet: str, unsure: str) -> None:
+    def check_apart(self, other: RowRegion, meet: str, unsure: str, *, code: str) -> None:
         """Refuse a region that meets another in a row of the scope, or may do so."""
         found = self.find_meeting(other)
         if found.example is not None:
-            raise KnowledgeError(f"{meet}, such as {self._row_words(found.example, other)}")
+            row = self._row_words(found.example, other)
+            raise KnowledgeError(f"{meet}, such as {row}", code=code)
         if found.status != "proved":
-            raise KnowledgeError(unsure)
+            raise KnowledgeError(unsure, code=code)
 
     def _row_words(self, row: tuple[float, ...], other: RowRegion) -> str:
         """What a row has in the features that either of two regions looks at."""

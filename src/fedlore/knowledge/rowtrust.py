@@ -182,6 +182,7 @@ class RowTrust:
                 "in the same rows",
                 f"'{region.where}' cannot be told apart from '{other.where}', which says "
                 f"{_say(other)}",
+                code="trust",
             )
 
 

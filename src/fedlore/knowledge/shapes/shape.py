@@ -124,7 +124,8 @@ class SiteShapes:
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
         unsure = f"{both}, and '{one.where}' cannot be told apart from '{two.where}'"
-        self.place(one).check_apart(self.place(two), f"{both} in the same rows", unsure)
+        there = self.place(two)
+        self.place(one).check_apart(there, f"{both} in the same rows", unsure, code="shape")
 
 
 def shape_values(shapes: Sequence[FeatureShape]) -> list[dict[str, str]]:
