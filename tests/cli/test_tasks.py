@@ -137,7 +137,7 @@ def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):
     said = typed("update", tmp_path / "o.lore", known, "--out", tmp_path / "n.lore")
     assert "λ at prediction was 0.7 and is now 0.3, as the new file says (--trust" in said
     kept = typed("update", tmp_path / "o.lore", known, "--trust", "0.7",
-                 "--out", tmp_path / "n.lore")  # fmt: skip
+                 "--out", tmp_path / "n.lore", "--force")  # fmt: skip
     assert "λ at prediction was" not in kept
 
 

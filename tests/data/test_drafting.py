@@ -126,12 +126,3 @@ def test_blanks_in_other_words_leave_a_column_of_numbers_and_other_words_are_nam
     draft = draft_knowledge(read_cells(tmp_path / "rows.csv"), "class")
     assert draft.left_out == {"heat": "1 of its cells are no numbers, the first is 'ca. 7'"}
     assert 'name = "ash"\nlow = ' in draft.text and 'missing = "median"' in draft.text
-
-
-def test_a_file_that_is_there_is_not_written_over(tmp_path):
-    rows = semicolons(tmp_path / "rows.csv")
-    there = tmp_path / "knowledge.toml"
-    there.write_text("")
-    arguments = ["draft", str(rows), "--label", "class", "--out", str(there)]
-    assert "is there already" in str(CliRunner().invoke(app, arguments).exception)
-    assert there.read_text() == ""

@@ -244,9 +244,12 @@ def write_knowledge(members: Mapping[str, bytes], path: str | Path) -> None:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for name, data in members.items():
-        if name != FILE:
-            (path.parent / name).write_bytes(data)
+    beside = {path.parent / name: data for name, data in members.items() if name != FILE}
+    for place, data in beside.items():
+        if not path.exists() and place.exists() and place.read_bytes() != data:
+            raise KnowledgeError(f"'{place}' is another file's: write '{path.name}' elsewhere")
+    for place, data in beside.items():
+        write_whole(place, data)
     write_whole(path, members[FILE])
 
 
