@@ -117,6 +117,7 @@ def _show(
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
         screen.say(f"lore chose: {chosen}")
+        screen.say(_expert_weights(gathering, out))
     if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
         screen.remark(f"local best: {local_best_words()}")
     for client in gathering.clients:
@@ -147,6 +148,17 @@ def _show(
         )
 
     return show_report(screen, write)
+
+
+def _expert_weights(gathering: Gathering, out: Path) -> str:
+    """How far lore trusts each expert, and what decides it."""
+    shares = []
+    for client in gathering.clients:
+        weights = (_benefit(out, client.id) or {}).get("weights")
+        if isinstance(weights, dict) and client.knowledge.prediction is not None:
+            shares.append(f"{client.id} {weights.get('expert', 0.0):.2f}")
+    said = ", ".join(shares) or "no site has one"
+    return f"lore trusts the expert: {said} (the site's rows decide, least_trust is the least)"
 
 
 def _benefit(out: Path, client: str) -> dict[str, object] | None:

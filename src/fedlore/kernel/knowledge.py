@@ -276,7 +276,7 @@ def _read_trust(said: Mapping[str, Any]) -> float:
     reliance = said.get("reliance")
     table = said.get("trust", 0.0)
     one = table.get("value", 0.0) if isinstance(table, Mapping) else table
-    return float(one if reliance is None else reliance)
+    return max(float(one if reliance is None else reliance), float(said.get("least_trust", 0.0)))
 
 
 def _read_row_trust(said: Mapping[str, Any], columns: Sequence[Feature]) -> RowTrust | None:

@@ -111,6 +111,7 @@ class Document:
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
     reliance: float | None = None  # λ at prediction where it differs; None: trust
+    least_trust: float = 0.0  # the expert's weight where he speaks, at least; of lore, too
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
@@ -220,6 +221,7 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "range": combine_models(limits[document.range.combine], always),
         "trust": trust,
         "reliance": document.reliance,
+        "least_trust": document.least_trust,
         "outside": document.outside,
         "conflict": document.conflict,
         "schema": document.schema,
@@ -271,6 +273,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
     values: dict[str, Any] = {
         "trust": trust_values(knowledge.trust, knowledge.row_trust),
         "reliance": knowledge.reliance,
+        "least_trust": knowledge.least_trust or None,
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,

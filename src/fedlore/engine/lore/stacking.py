@@ -159,6 +159,9 @@ def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
     share = {member.name: w for member, w in zip(kept, shares, strict=True)}
     if NETWORK not in share:
         share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
+        least = stack.knowledge.least_trust
+        lifted = lift_expert(list(share), torch.tensor(list(share.values())).double(), least)
+        share = dict(zip(share, lifted.tolist(), strict=True))
     own = stack.local_oof()
     said = {LOCAL_BEST: cross_chosen(own, stack.losses, rows)} if own else {}
     said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
@@ -219,6 +222,14 @@ def first_weights(members: Sequence[StackMember]) -> Tensor:
     each = [start[0] if m.shared else start[-1] for m in members if m.name != EXPERT]
     found = [start.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
     return torch.stack(found) / torch.stack(found).sum()
+
+
+def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
+    """Weights (j,) with at least `least` for the expert; the others keep their proportions."""
+    his = torch.tensor([name == EXPERT for name in names])
+    if not his.any() or float(weights[his]) >= least:
+        return weights
+    return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
 
 
 def best_of_each(own: Own) -> list[OwnModel]:
@@ -349,7 +360,9 @@ class ClassStack:
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return class_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        said, start = [m.oof[rows] for m in members], first_weights(members)
+        found = class_weights(said, self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -461,7 +474,9 @@ class NumberStack:
         return [StackMember(EXPERT, spoken, shared=False)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return number_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+        said, start = [m.oof[rows] for m in members], first_weights(members)
+        found = number_weights(said, self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
