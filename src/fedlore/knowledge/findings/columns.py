@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FEW = 20  # rows below which all this may be chance
+_EXACT = 2.0**53  # from here on whole numbers are no longer told apart
 _LARGE = 1e5  # whole numbers from here on that never come twice name something
 
 
@@ -26,7 +27,7 @@ def find_columns(
             yield place, "label-column", None
         elif other != place:
             yield place, "copied-column", other
-        elif len(distinct) == len(values) and _names_rows(distinct):
+        elif distinct[0] >= _EXACT or len(distinct) == len(values) and _names_rows(distinct):
             yield place, "id-column", None
 
 
