@@ -7,7 +7,7 @@ BENCHMARKS := start step tables formulas round scaling predict read serve blend 
 .PHONY: demo test check slow nightly mutants bench docs release-check clean
 
 demo: .venv/core
-	$(BIN)/fedlore demo --out demo-results
+	$(BIN)/fedlore demo --out demo-results --force
 
 test: check
 	$(BIN)/pytest -n auto --dist loadfile -m "not slow"

@@ -36,6 +36,7 @@ def test_nested_tables_and_lists_are_built():
         ({"name": "a", "plan": {"schedule": "x"}}, "one of constant, cosine, got 'x'"),
         ({"name": "a", "plan": 3}, "plan must be Plan, got 3"),
         ({}, "missing key 'name'"),
+        ({"plan": {"lr": 1, "name": "a"}}, r"'name' stands below the line \[plan\] and is read as"),
     ],
 )
 def test_what_is_wrong_is_named(values, message):
@@ -49,4 +50,7 @@ def test_unreadable_files_are_named(tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text("a = ")
     with pytest.raises(ConfigError, match="not valid TOML"):
+        read_toml(bad)
+    bad.write_text("rounds = 3\ntrust = 0,3  # a comma\n")
+    with pytest.raises(ConfigError, match=r"line 2: a number has a point .*: trust = 0\.3"):
         read_toml(bad)

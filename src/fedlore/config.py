@@ -1,6 +1,7 @@
 """TOML tables as frozen dataclasses: an unknown key or a wrong type is an error that says so."""
 
 import dataclasses
+import re
 import tomllib
 import types
 import typing
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from .errors import ConfigError, unknown
 
-__all__ = ["build", "read_toml"]
+__all__ = ["build", "read_toml", "toml_fault"]
 
 _T = TypeVar("_T")
 
@@ -18,11 +19,26 @@ _T = TypeVar("_T")
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as plain values."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        data = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"'{path}' is not valid TOML: {error}") from None
+        raise ConfigError(f"'{path}' is not valid TOML: {toml_fault(data, error)}") from None
+
+
+def toml_fault(data: bytes, error: Exception) -> str:
+    """What is wrong with a TOML file, in words for the slips that people make.
+
+    >>> toml_fault(b"trust = 0,3", tomllib.TOMLDecodeError("..."))
+    'line 1: a number has a point and no comma: trust = 0.3'
+    """
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+        if comma := re.fullmatch(r"\s*([\w.-]+)\s*=\s*([+-]?\d+),(\d+)\s*(#.*)?", line):
+            plain = f"{comma[1]} = {comma[2]}.{comma[3]}"
+            return f"line {number}: a number has a point and no comma: {plain}"
+    return str(error)
 
 
 def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
@@ -38,9 +54,14 @@ def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
     hints = typing.get_type_hints(cls)
     fields = {f.name for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     place = f"[{where}] " if where else ""
-    for name in values:
+    for name, value in values.items():
         if name not in fields:
             raise ConfigError(place + unknown("key", name, fields))
+        for key in _misplaced(value, hints[name], fields):
+            raise ConfigError(
+                f"{place}'{key}' stands below the line [{name}] and is read as a part of it: move "
+                "it above the first line in brackets"
+            )
     below = f"{where}." if where else ""
     ready = {name: _fit(value, hints[name], below + name) for name, value in values.items()}
     try:
@@ -50,6 +71,15 @@ def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
     except TypeError as error:
         missing = str(error).split("argument")[-1].lstrip("s: ")
         raise ConfigError(f"{place}missing key {missing}") from None
+
+
+def _misplaced(value: Any, hint: Any, fields: set[str]) -> list[str]:
+    """Keys of a table that it does not know, and the table above it does."""
+    kinds = [one for one in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(one)]
+    if not isinstance(value, Mapping) or not kinds:
+        return []
+    known = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    return [key for key in value if key in fields - known]
 
 
 def _fit(value: Any, hint: Any, where: str) -> Any:

@@ -9,6 +9,7 @@ demo = Command(
     "Compare eight approaches on four simulated coking plants, in about a minute.",
     _FIRST,
     {"config": ("settings",), "sites": ("federation",)},
+    {"out": "demo"},
 )
 new = Command(
     "fedlore_coke.cli.start:new",
@@ -33,4 +34,5 @@ blend = Command(
         "scenario": ("rows",),
         "change": ("rows",),
     },
+    {"out": "plan"},
 )

@@ -2,10 +2,18 @@
 
 from fedlore.cli.commands import Command
 
-paper = Command("fedlore_lab.cli.paper:paper_app", "Run the paper's experiments again.", "Research")
+_TABLES = ("approaches", "data", "lambda", "case", "regression")
+
+paper = Command(
+    "fedlore_lab.cli.paper:paper_app",
+    "Run the paper's experiments again.",
+    "Research",
+    writes={f"{table} out": "study" for table in _TABLES},
+)
 leak = Command(
     "fedlore_lab.cli.leak:leak_command",
     "Attack what the coordinator sees of a training run, setting by setting.",
     "Research",
     {"sites": ("federation",)},
+    {"out": "study"},
 )

@@ -146,7 +146,7 @@ def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(
     assert [one.level for one in found.holdings] == [0.8, 0.9, 0.95]
     assert found.fingerprint != classes.fingerprint
     first = out.read_text()
-    assert "Holds with 0.9" in run("predict", kept, new, "--out", out)
+    assert "Holds with 0.9" in run("predict", kept, new, "--out", out, "--force")
     assert out.read_text() == first  # the same sets, now without the rows
     told, _ = Answerer.of(found)(labelled(10, 5)[0].double())
     sets = answer_rows(found, labelled(10, 5)[0]).hold(found.holdings[1].cut)

@@ -130,6 +130,11 @@ def test_update_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkey
     assert read_bundle(tmp_path / "n.lore").personal.knowledge.trust == 0.5
 
 
+def test_export_says_which_approach_it_took(world, task, tmp_path):
+    said = typed("export", world / "results", "--client", "east", "--out", tmp_path / "e.lore")
+    assert "This is FLwKM" in said
+
+
 def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):
     """The λ that a site chose is not in the new file: that is said, and how to keep it."""
     typed("update", world / "east.lore", "--trust", "0.7", "--out", tmp_path / "o.lore")
@@ -137,7 +142,7 @@ def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):
     said = typed("update", tmp_path / "o.lore", known, "--out", tmp_path / "n.lore")
     assert "λ at prediction was 0.7 and is now 0.3, as the new file says (--trust" in said
     kept = typed("update", tmp_path / "o.lore", known, "--trust", "0.7",
-                 "--out", tmp_path / "n.lore")  # fmt: skip
+                 "--out", tmp_path / "n.lore", "--force")  # fmt: skip
     assert "λ at prediction was" not in kept
 
 

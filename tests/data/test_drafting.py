@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
+from fedlore.data import read_table
 from fedlore.data.draft import draft_knowledge, read_cells
 from fedlore.experiments.sites import gather
 from fedlore.knowledge import Knowledge
@@ -128,10 +129,35 @@ def test_blanks_in_other_words_leave_a_column_of_numbers_and_other_words_are_nam
     assert 'name = "ash"\nlow = ' in draft.text and 'missing = "median"' in draft.text
 
 
-def test_a_file_that_is_there_is_not_written_over(tmp_path):
-    rows = semicolons(tmp_path / "rows.csv")
-    there = tmp_path / "knowledge.toml"
-    there.write_text("")
-    arguments = ["draft", str(rows), "--label", "class", "--out", str(there)]
-    assert "is there already" in str(CliRunner().invoke(app, arguments).exception)
-    assert there.read_text() == ""
+def test_a_draft_of_a_messy_table_passes_lint(tmp_path):
+    """Ids, constants, copies and doubled titles are left out and named; no class is lost."""
+    rows = ["id,long,a,a,b,const,copy,leak,stage"]
+    for i in range(60):
+        stage = ("NA", "None", "yes")[i // 2 % 3]
+        b = f"{(i * 37) % 59 / 7:.3f}"
+        long = 123456789012345678 + i
+        rows.append(f"{i},{long},{i % 7},{i % 5},{b},7,{b},{len(stage)},{stage}")
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(rows) + "\n")
+    draft = draft_knowledge(read_cells(path), "stage")
+    assert draft.classes == ("NA", "None", "yes") and draft.features == 1
+    assert "'NA' is taken for a class, not for a blank" in draft.text
+    assert {name: why.split()[-1] for name, why in draft.left_out.items()} == {
+        "id": "alike",
+        "long": "alike",
+        "a": "same",
+        "const": "row",
+        "copy": "'b'",
+        "leak": "words",
+    }
+    (tmp_path / "k.toml").write_text(draft.text)
+    done = CliRunner().invoke(app, ["lint", str(tmp_path / "k.toml"), "--data", str(path)])
+    assert done.exit_code == 0 and "0 errors, 0 warnings" in done.output, done.output
+    schema = Knowledge.read(tmp_path / "k.toml").schema
+    assert len(read_table(path, schema, label="stage")) == 60
+
+
+def test_an_order_that_names_give_is_written_down(tmp_path):
+    text = "a,y\n" + "".join(f"{i / 7},stage {i % 4 + 1}\n" for i in range(30))
+    (tmp_path / "rows.csv").write_text(text)
+    assert "\nordered = true" in draft_knowledge(read_cells(tmp_path / "rows.csv"), "y").text

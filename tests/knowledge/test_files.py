@@ -167,3 +167,11 @@ tables = st.recursive(
 @given(tables)
 def test_toml_comes_back_as_it_went(values):
     assert tomllib.loads(dump(values)) == values
+
+
+def test_slips_in_toml_are_explained(tmp_path):
+    with pytest.raises(KnowledgeError, match=r"a number has a point and no comma: trust = 0\.3"):
+        Knowledge.read(folder(tmp_path, f"trust = 0,3\n{FILE}"))
+    below = "[trust]\nvalue = 0.2\n"
+    with pytest.raises(KnowledgeError, match=r"'classes' stands below the line \[trust\]"):
+        Knowledge.read(folder(tmp_path, below + FILE.replace("trust = 0.3\n", "")))

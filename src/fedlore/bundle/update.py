@@ -25,9 +25,10 @@ def update_bundle(
 
     The members of a mixture and their weights stay under other rules, although they were learned
     under the old ones; another λ is the expert's new weight, and the others share the rest as
-    before. The features and classes must be the network's own. An expert's confusion belongs to
-    his rules: new rules drop it, a new λ alone keeps it. So does a signature, which new rules bring
-    along where their file is signed. Scores do not carry over: give new `metrics`.
+    before, and so is a `least_trust` of the new file that his weight lay below. The features and
+    classes must be the network's own. An expert's confusion belongs to his rules: new rules drop
+    it, a new λ alone keeps it. So does a signature, which new rules bring along where their file is
+    signed. Scores do not carry over: give new `metrics`.
     """
     header = read_header(bundle.members["bundle.json"])
     confusion, signature = header.confusion, bundle.members.get(SIGNATURE)
@@ -48,13 +49,20 @@ def update_bundle(
             raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
         files, held = with_trust(files, trust), None
     personal = bundle.personal
-    if trust is not None and personal.ensemble is not None:
-        personal = personal.with_ensemble(with_expert(personal.ensemble, trust))
+    held = held or restore(files, plugins=plugins_in(files))  # the bundle's or the file's own
+    if trust is not None and trust < held.least_trust:
+        raise KnowledgeError(
+            f"trust {trust:g} is below the file's least_trust, {held.least_trust:g}"
+        )
+    ensemble = personal.ensemble
+    if ensemble is not None and (trust is not None or ensemble.expert < held.least_trust):
+        weight = held.least_trust if trust is None else trust
+        personal = personal.with_ensemble(with_expert(ensemble, weight))
     return bundle_members(
         personal,
         client or bundle.client,
         files,
-        held or restore(files, plugins=plugins_in(files)),  # the bundle's or the file's own
+        held,
         confusion=confusion,
         metrics=metrics,
         policies=bundle.policies,

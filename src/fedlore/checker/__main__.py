@@ -2,7 +2,7 @@
 
 With KEY, 64 hexadecimal digits, the knowledge must be signed by that key.
 
-Exit code 0: everything was proved; 3: it holds, and part of it was only tested on rows; 1: it does
+Exit code 0: it holds, and the last line says whether part of it was only tested on rows; 1: it does
 not hold; 2: this is not how it is called.
 """
 

@@ -90,27 +90,11 @@ def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
     return {n: d.decode("utf-8") for n, d in members.items() if n.endswith((".toml", ".csv"))}
 
 
-_KEYS = set(
-    "features classes target label ordered edges trust reliance outside conflict floor card "
-    "entry_points examples predict range shape".split()
-)
-_SOURCES = (  # the keys of each kind
-    {"table", "hit", "outcome", "confidence"},
-    {"formula", "edges", "spread", "confidence"},
-    {"lower", "upper", "edges", "crossed", "confidence"},
-)
-
-
 def read_target(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """The number that the knowledge is about, once its files were found to hold nothing else."""
+    """The number that the knowledge is about, once no file stands beside those that it names."""
     said = tomllib.loads(texts["knowledge.toml"])
     sources = [s for side in ("predict", "range") for s in said.get(side, {}).get("sources", ())]
-    for one in sources:
-        if not any(set(one) <= keys for keys in _SOURCES):
-            raise KnowledgeError(f"a source says {', '.join(one)}: it is neither table nor formula")
-    odd = sorted(
-        {*said} - _KEYS | {*texts} - {"knowledge.toml", *(s.get("table") for s in sources)}
-    )
+    odd = sorted({*texts} - {"knowledge.toml", *(s.get("table") for s in sources)})
     if odd:
         raise KnowledgeError(f"the knowledge has '{odd[0]}', which nothing in it asks for")
     target = said.get("target")

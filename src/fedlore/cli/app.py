@@ -6,17 +6,19 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import click
 import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from ..errors import FedloreError
 from .commands import OWN, Command, all_commands, find_command
-from .paths import check_doors, check_outputs
+from .paths import CONTINUED, check_doors, check_outputs
 from .screen import ExitCode, add_options, explain_stop
+
+T = TypeVar("T")
 
 
 class Commands(TyperGroup):
@@ -80,19 +82,28 @@ def _guard(
     """Every command looks at its paths first, and says a sentence when it is stopped."""
     if isinstance(command, click.Group):
         for below, one in command.commands.items():
-            own = {k.removeprefix(f"{below} "): v for k, v in paths.items() if f"{below} " in k}
-            _guard(one, f"{name} {below}", own, {})
+            read, written = _below(below, paths), _below(below, writes)
+            _guard(one, f"{name} {below}", read, written)
         return
     inner = command.callback
     assert inner is not None
+    if set(writes.values()) - set(CONTINUED):
+        help = "Replace what is there, if it is of the kind that is written."
+        command.params.append(TyperOption(param_decls=["--force"], is_flag=True, help=help))
 
-    def guarded(**given: object) -> object:
+    def guarded(force: bool = False, **given: object) -> object:
         with explain_stop("files are written whole or not at all; the same command begins anew"):
             check_doors(name, paths, given)
-            check_outputs(name, paths, writes, given)
+            check_outputs(name, paths, writes, given, force=force)
             return inner(**given)
 
     command.callback = guarded
+
+
+def _below(below: str, named: Mapping[str, T]) -> dict[str, T]:
+    """What is said of one command of a group, by its parameters."""
+    start = f"{below} "
+    return {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
 
 
 def _root() -> None:

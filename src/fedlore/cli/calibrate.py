@@ -27,8 +27,6 @@ def calibrate(
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
     known = Knowledge.read(knowledge)
-    if find_signature(out) is not None:
-        raise ConfigError(f"'{out}' is signed and is not written over: choose another --out")
     if lone_expert(known.prediction) is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
     if known.line is None:

@@ -33,7 +33,7 @@ class Command:
     panel: str = OTHERS
     # parameter -> kinds of `paths.PATH_KINDS`; of a command below another "below parameter"
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    writes: Mapping[str, str] = field(default_factory=dict)  # parameter -> the kind it writes
+    writes: Mapping[str, str] = field(default_factory=dict)  # the same -> the kind it writes
 
 
 def _own(
@@ -163,6 +163,7 @@ OWN: dict[str, Command] = {
         bundle="bundle",
         token_file="token",
         reference="rows",
+        writes={"monitor": "record"},
     ),
     "monitor": _own(
         "monitor:monitor_command",

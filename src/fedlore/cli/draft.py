@@ -23,8 +23,6 @@ def draft_command(
     encoding: EncodingOption = None,
 ) -> None:
     """Write a knowledge.toml with the columns, levels, units and scope of a table."""
-    if out is not None and out.exists():
-        raise FedloreError(f"'{out}' is there already: name a new file")
     table = read_cells(rows, form=FileForm(separator, decimal, encoding, sheet))
     found = draft_knowledge(table, label, name=rows.name)
     screen = current_screen()

@@ -13,7 +13,7 @@ from ..bundle.certify import write_certificate
 from ..bundle.store import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
-from ..experiments.weights import find_bundle
+from ..experiments.weights import approaches_kept, find_bundle, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .lint import AcceptOption, refuse_bundle
 from .options import PluginOption
@@ -103,6 +103,11 @@ def _find(
         if client is None:
             raise ConfigError("a run has several sites: say which with --client")
         found = find_bundle(source, client, approach, plugins=plugins)
+        if approach is None:
+            kinds = approaches_kept(source)
+            others = ", ".join(kind for kind in kinds if kind != usual_approach(kinds))
+            other = f"; --approach names another: {others}" if others else ""
+            current_screen().remark(f"This is {usual_approach(kinds)}{other}")
         return with_policies(found, replace(policies, signed=found.policies.signed))
     raise FedloreError(
         f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "

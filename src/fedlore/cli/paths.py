@@ -18,7 +18,17 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "settings": ("a TOML file of settings", "docs/how-to shows one"),
     "site": ("the folder of a site", "fedlore new FOLDER writes some"),
     "token": ("a file with a token", "write it into a file of its own"),
+    "certificate": ("a certificate", "fedlore certify NAME.lore writes one"),
+    "demo": ("the results of a demo", "fedlore demo makes some"),
+    "graph": ("an ONNX graph", "fedlore export RESULTS --client SITE --onnx NAME.onnx writes one"),
+    "metrics": ("a file of metrics", "fedlore monitor --metrics writes one"),
+    "page": ("a page", "fedlore monitor --page writes one"),
+    "plan": ("the plan of a blend", "fedlore blend makes one"),
+    "record": ("a monitor's record", "fedlore monitor NAME.lore ROWS keeps one"),
+    "study": ("the tables of a study", "fedlore paper and fedlore leak make some"),
 }
+#: What is gone on with, or drawn anew from what goes on, whenever its command is called again.
+CONTINUED = ("metrics", "page", "record", "run", "study")
 _ROWS = (".csv", ".tsv", ".xlsx", ".parquet", ".json", ".csv.gz")
 _FOLDERS = ("site", "bundle", "kit", "coordinator", "run", "federation")
 
@@ -39,42 +49,44 @@ def check_outputs(
     paths: Mapping[str, tuple[str, ...]],
     writes: Mapping[str, str],
     given: Mapping[str, object],
+    *,
+    force: bool = False,
 ) -> None:
-    """Refuse to write over what the command reads, and over a file of another kind.
+    """Refuse to write over what the command reads, and over anything of another kind.
 
-    What already has the kind that is written may be replaced; it is so whole or not at all.
+    What has the kind that is written is replaced with `force`, whole or not at all.
     """
     inputs = [place for name in paths for place in _given(given.get(name))]
     outputs = [(name, place) for name in writes for place in _given(given.get(name))]
     for number, (name, place) in enumerate(outputs):
-        option, written = f"--{name.replace('_', '-')}", writes[name]
+        option = f"--{name.replace('_', '-')} '{place}'"
         if any(_same(place, one) for one in inputs):
             raise ConfigError(
-                f"{option} '{place}' is an input of this command and would be lost: "
-                "name another file"
+                f"{option} is an input of this command and would be lost: name another file"
             )
         if any(_same(place, other) for _, other in outputs[:number]):
-            raise ConfigError(f"{option} '{place}' is written twice: name two files")
-        found = recognise(place) if place.exists() else None
-        if found is not None and found != written:
-            raise ConfigError(
-                f"{option} '{place}' is {PATH_KINDS[found][0]}, and fedlore {command} would "
-                f"write {WRITTEN[written]} over it: name another file"
-            )
+            raise ConfigError(f"{option} is written twice: name two files")
+        if place.is_dir() or place.is_file() and place.stat().st_size:
+            _check_output(command, option, place, writes[name], force)
 
 
-#: What commands write -> in words.
-WRITTEN = {
-    "bundle": "a bundle",
-    "certificate": "a certificate",
-    "graph": "an ONNX graph",
-    "knowledge": "a knowledge.toml",
-    "metrics": "lines for Prometheus",
-    "page": "a page",
-    "record": "a monitor's record",
-    "rows": "answers",
-    "run": "results",
-}
+def _check_output(command: str, option: str, place: Path, kind: str, force: bool) -> None:
+    from ..knowledge.signing import find_signature
+
+    found, would = recognise(place), f"would write {PATH_KINDS[kind][0]} over it"
+    if found is None and place.is_file():
+        raise ConfigError(
+            f"{option} is there and nothing that fedlore {command} has written, and it {would}: "
+            "name another file"
+        )
+    if found not in (None, kind):
+        raise ConfigError(
+            f"{option} is {PATH_KINDS[found][0]}, and fedlore {command} {would}: name another file"
+        )
+    if kind == "knowledge" and find_signature(place) is not None:
+        raise ConfigError(f"{option} is signed and is not written over: name another file")
+    if found == kind and kind not in CONTINUED and not force:
+        raise ConfigError(f"{option} is there already: name another, or replace it with --force")
 
 
 def _given(value: object) -> list[Path]:
@@ -115,6 +127,14 @@ def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
 
 
 _TOML = ("knowledge", "federation", "kit")
+_NAMED = {".lore": "bundle", ".onnx": "graph"}
+_MARKS = {
+    b"# HELP fedlore_": "metrics",
+    b'"fedlore range certificate"': "certificate",
+    b'"fedlore monitor ': "record",
+    b'<meta name="generator" content="fedlore">': "page",
+}  # near the start of a file -> what it is
+_PLANS = ("plan", "change")
 
 
 def recognise(path: Path) -> str | None:
@@ -128,12 +148,28 @@ def recognise(path: Path) -> str | None:
             return "coordinator"
         if (path / "results.jsonl").is_file() and (path / "weights").is_dir():
             return "run"
-        return "federation" if (path / "federation.toml").is_file() else None
-    if path.suffix == ".lore":
-        return "bundle"
+        if (path / "federation.toml").is_file():
+            return "federation"
+        if (path / "results.jsonl").is_file():
+            return "demo"
+        return "plan" if any((path / f"{name}.json").is_file() for name in _PLANS) else None
+    if path.suffix in _NAMED:
+        return _NAMED[path.suffix]
     if path.suffix == ".toml":
         return _recognise_toml(path)
+    start = _start(path)
+    for mark, kind in _MARKS.items():
+        if mark in start:
+            return kind
     return "rows" if path.name.lower().endswith(_ROWS) else None
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1 << 12)
+    except OSError:
+        return b""  # whoever reads it says what is wrong
 
 
 def _recognise_toml(path: Path) -> str | None:

@@ -1,6 +1,7 @@
 """fedlore run: a federation of one's own files, in one process."""
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +10,19 @@ import torch
 import typer
 
 from ..core.history import check_writable
+from ..errors import FedloreError
 from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import benefit_path
+from ..experiments.checkup import check_sites, checkup_lines
 from ..experiments.runs import Finished, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
+from ..kernel.findings import Finding
+from ..knowledge.findings.checkup import check_file
 from ..knowledge.shapes.shape import promised_shapes
 from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
-from .lint import AcceptOption, refuse_conflicts
+from .lint import AcceptOption, refuse_errors
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, show_report
 
@@ -29,14 +34,18 @@ def run(
     ),
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
     accept: AcceptOption = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop where the check-up of a site warns.")
+    ] = False,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
     torch.set_num_threads(threads)
     screen = current_screen()
     gathering = gather(config)
-    for site in filter(knows, site_folders(config)):
-        name = f"knowledge.toml of '{site.name}'"
-        refuse_conflicts(site / "knowledge.toml", name, screen, accept=accept)
+    folders = site_folders(config)
+    checked = {one.name: check_file(one / "knowledge.toml") for one in filter(knows, folders)}
+    for name, one in checked.items():
+        refuse_errors(one.findings, f"knowledge.toml of '{name}'", screen, accept=accept)
     check_writable(out / "results.jsonl")
     clients = gathering.clients
     screen.remark(
@@ -46,7 +55,13 @@ def run(
     )
     for name in gathering.quiet:
         screen.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
-    _tell(gathering, _run_shown(gathering, out, screen), out, screen)
+    findings = check_sites(gathering, folders, checked)
+    lines = checkup_lines(findings, folders)
+    for line in lines:
+        screen.remark(line)
+    if findings and strict:
+        raise FedloreError(f"--strict: the check-up warns of {', '.join(findings)}")
+    _tell(gathering, _run_shown(gathering, out, screen), out, screen, findings, lines)
 
 
 def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
@@ -69,15 +84,23 @@ def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
         return run_federation(gathering, out, on_approach=on_approach)
 
 
-def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> None:
+def _tell(
+    gathering: Gathering,
+    found: Finished,
+    out: Path,
+    screen: Screen,
+    findings: Mapping[str, Sequence[Finding]],
+    lines: Sequence[str],
+) -> None:
     for name, reason in found.left_out.items():
         screen.say(f"{name} is left out: {reason}")
-    report = _show(gathering, found, out, screen) if found.rows else None
+    report = _show(gathering, found, out, screen, lines) if found.rows else None
     screen.give(
         {
             "name": gathering.setting.name,
             "rows": found.rows,
             "left_out": found.left_out,
+            "checkup": {name: [one.as_row() for one in some] for name, some in findings.items()},
             "benefit": {client.id: _benefit(out, client.id) for client in gathering.clients},
             "out": out,
             "report": report,
@@ -85,13 +108,16 @@ def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> N
     )
 
 
-def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> Path | None:
+def _show(
+    gathering: Gathering, found: Finished, out: Path, screen: Screen, lines: Sequence[str]
+) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
     screen.show(overview(gathering.setting.name, found.rows))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
         screen.say(f"lore chose: {chosen}")
+        screen.say(_expert_weights(gathering, out))
     if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
         screen.remark(f"local best: {local_best_words()}")
     for client in gathering.clients:
@@ -106,7 +132,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
             screen.say(f"{name}: {spent}")
     screen.remark(f"Rows and personal weights written to {out}")
     title = gathering.setting.name
-    facts = _facts(gathering, None if chosen is None else str(chosen))
+    checkup = {"check-up": "; ".join(lines)} if lines else {}
+    facts = checkup | _facts(gathering, None if chosen is None else str(chosen))
 
     def write() -> Path:
         return write_report(
@@ -121,6 +148,17 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
         )
 
     return show_report(screen, write)
+
+
+def _expert_weights(gathering: Gathering, out: Path) -> str:
+    """How far lore trusts each expert, and what decides it."""
+    shares = []
+    for client in gathering.clients:
+        weights = (_benefit(out, client.id) or {}).get("weights")
+        if isinstance(weights, dict) and client.knowledge.prediction is not None:
+            shares.append(f"{client.id} {weights.get('expert', 0.0):.2f}")
+    said = ", ".join(shares) or "no site has one"
+    return f"lore trusts the expert: {said} (the site's rows decide, least_trust is the least)"
 
 
 def _benefit(out: Path, client: str) -> dict[str, object] | None:

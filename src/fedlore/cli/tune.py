@@ -51,6 +51,9 @@ def tune_sites(
             on_training=on_training,
         )
     screen.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
+    if any(approach.chosen for approach in gathering.approaches):
+        screen.remark("These λ are for FLwKM and the like; lore weighs the expert by itself, with")
+        screen.remark("at least the least_trust of a knowledge.toml.")
     if write:
         for folder in site_folders(config):
             if folder.name in found:

@@ -51,7 +51,8 @@ def update_command(
             f"{now:g}, as the new file says (--trust says otherwise)"
         )
     if new.personal.ensemble is not None:
-        kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
+        was, now = (one.personal.reliance for one in (old, new))
+        kept = "the weights of the mixture stay" if was == now else "the mixture's weights"
         screen.say(f"{kept}: {share_words(member_weights(new.personal.ensemble))}")
     if new.personal.knowledge.row_trust is not None:
         screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")

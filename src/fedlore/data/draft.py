@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FedloreError, unknown
+from ..kernel.schema import in_order
 from ..knowledge.content import dump
+from ..knowledge.findings.columns import find_columns
 from .rows import FileForm, open_file
 from .rows.cells import BLANK, Problems, name_and_unit, number_cells, text_cells
 
@@ -23,6 +25,13 @@ MOST_LEVELS = 20  # different words up to which a column of words is one of leve
 MOST_CLASSES = 30  # and different labels up to which they are classes
 _EDGE = 0.05  # of the rows on either side, between whose ends values usually lie
 _FAR = 5.0  # times that span: a value further out is a slip or a code, and no part of the scope
+_NAMES = ("NA", "None")  # words for a blank that classes may be called
+_WHY = {
+    "constant-column": "it says the same in every row",
+    "copied-column": "it is a copy of '{other}'",
+    "id-column": "it looks like a number that names rows: no two are alike",
+    "label-column": "it says the label in other words",
+}  # what `find_columns` finds -> why a column is left out
 _ROOM = 0.1  # of the span that is added on either side
 
 
@@ -54,9 +63,22 @@ class CellTable:
         """A column as words, empty where it is blank."""
         return ["" if text in BLANK else text for text in text_cells(self.columns[column])]
 
+    def labels(self, column: int) -> list[str]:
+        """A column as classes: NA and None are blanks among numbers only, else names like others.
+
+        A few blanks among words would vanish with their rows, and nobody would know.
+        """
+        texts = self.texts(column)
+        if self.numbers(column) is not None:
+            return texts
+        words = text_cells(self.columns[column])
+        return [word if word in _NAMES else text for word, text in zip(words, texts, strict=True)]
+
     def find_label(self, label: str) -> int:
         """Where the label stands, by its title with or without the unit."""
         names = [name_and_unit(title)[0] for title in self.titles]
+        if names.count(label) > 1 and label not in map(str.strip, self.titles):
+            raise FedloreError(f"{self.place}: the column '{label}' is there twice")
         for known in ([title.strip() for title in self.titles], names):
             if known.count(label) == 1:
                 return known.index(label)
@@ -93,10 +115,9 @@ def read_cells(path: str | Path, *, form: FileForm | None = None) -> CellTable:
 def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draft:
     """The knowledge file of a table whose column `label` is to be predicted."""
     place = table.find_label(label)
-    features, left_out = _features(table, place)
-    if not features:
+    if len(table.titles) < 2:
         raise FedloreError(f"{table.place} has no column to predict '{label}' from")
-    numbers, texts = table.numbers(place), table.texts(place)
+    numbers, texts = table.numbers(place), table.labels(place)
     found = sorted({text for text in texts if text}, key=_natural)
     if len(found) < 2:
         raise FedloreError(f"{table.place}: the column '{label}' says the same in every row")
@@ -106,12 +127,19 @@ def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draf
             f"{table.place}: the column '{label}' has {len(found)} different words, classes are "
             f"at most {MOST_CLASSES}"
         )
+    features, left_out = _features(table, place)
+    if not features:
+        why = "".join(f"; '{name}': {reason}" for name, reason in left_out.items())
+        raise FedloreError(f"{table.place} has no column to predict '{label}' from{why}")
     title, unit = name_and_unit(table.titles[place])
     word = table.titles[place].strip() if label == table.titles[place].strip() else title
     head = [f"# Drafted from {name}, {len(texts)} rows. Look it over: what is read off rows is a"]
     head.append("# guess, and what nobody could read off them, the rules, is still to be written.")
     if table.said:
         head.append(f"# In the file {table.said}.")
+    head += [
+        f"# '{name}' is taken for a class, not for a blank." for name in _NAMES if name in found
+    ]
     head += [f"# '{column}' is left out: {why}." for column, why in left_out.items()]
     values: dict[str, Any] = {"trust": 0.3, "outside": "widen"}
     if is_number:
@@ -138,11 +166,19 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
     features: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     taken: set[str] = set()
+    names = [name_and_unit(title)[0] for title in table.titles]
+    suspect = _suspect(table, label)
     for place, title in enumerate(table.titles):
         if place == label:
             continue
         name, unit = name_and_unit(title)
         numbers, texts = table.numbers(place), table.texts(place)
+        if names.count(name) > 1 and title.strip():
+            left_out[title] = "another column is called the same"
+            continue
+        if place in suspect:
+            left_out[title] = suspect[place]
+            continue
         words = sorted({text for text in texts if text}, key=_natural)
         if not title.strip():
             left_out[f"column {place + 1}"] = "it has no title"
@@ -168,6 +204,27 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
                 said["missing"] = "level" if numbers is None else "median"
             features.append(said)
     return features, left_out
+
+
+def _suspect(table: CellTable, label: int) -> dict[int, str]:
+    """Columns of numbers that teach nothing, and why."""
+    names = [name_and_unit(title)[0] for title in table.titles]
+    alone = [i for i, name in enumerate(names) if i != label and names.count(name) == 1]
+    columns = {i: table.numbers(i) for i in alone}
+    known = {i: values for i, values in columns.items() if values is not None}
+    if not known:
+        return {}
+    y, texts = table.numbers(label), table.labels(label)
+    number = y is not None and _is_measured(y, sorted(set(filter(None, texts))))
+    if not number:
+        y = np.unique(texts, return_inverse=True)[1].astype(np.float64)
+    places, there = list(known), np.array([bool(text) for text in texts])
+    assert y is not None
+    x = np.stack([known[i] for i in places], 1)[there]
+    return {
+        places[at]: _WHY[kind].format(other=table.titles[places[other or 0]])
+        for at, kind, other in find_columns(x, y[there], number=number)
+    }
 
 
 def _word(name: str, taken: set[str]) -> str:
@@ -221,6 +278,8 @@ def _natural(text: str) -> tuple[int, float, str]:
 
 
 def _order(classes: Sequence[str]) -> str:
+    if in_order(classes):
+        return "ordered = true                 # by their names; false if they do not rise\n"
     return (
         f'\n# ordered = true               # if the classes rise from "{classes[0]}" to '
         f'"{classes[-1]}"\n'

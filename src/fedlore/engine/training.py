@@ -49,6 +49,13 @@ class Fitted(Generic[P]):
     tables: Mapping[str, Benefit] = field(default_factory=dict)  # what it brought, by client
     holdings: Mapping[str, tuple[CoveragePromise, ...]] = field(default_factory=dict)  # by client
 
+    def __repr__(self) -> str:
+        """One line: weights and rules are no reading matter."""
+        names = list(self.knowledge)
+        shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        word = "client" if len(names) == 1 else "clients"
+        return f"{type(self).__name__}({len(names)} {word}: {shown}; {self.run.round} rounds)"
+
     @property
     def history(self) -> list[Row]:
         """One row per round, and one per client and round that was evaluated."""

@@ -61,15 +61,18 @@ def write_alike(
         raise FedloreError(
             f"{table.place} has {count} rows: {sites} sites need at least {_LEAST} each"
         )
-    owner = _owners(table, table.find_label(label), sites, seed)
+    place = table.find_label(label)
+    owner = _owners(table, place, sites, seed)
     texts = [_written(table, column) for column in range(len(table.titles))]
+    if draft.classes:
+        texts[place] = table.labels(place)
     try:
         for site in range(sites):
-            place = folder / "sites" / f"site-{site + 1}"
-            place.mkdir(parents=True)
+            home = folder / "sites" / f"site-{site + 1}"
+            home.mkdir(parents=True)
             mine = [i for i, which in enumerate(owner) if which == site]
-            _write(place / "train.csv", table.titles, texts, mine)
-            (place / "knowledge.toml").write_text(draft.text, encoding="utf-8")
+            _write(home / "train.csv", table.titles, texts, mine)
+            (home / "knowledge.toml").write_text(draft.text, encoding="utf-8")
         text = CONFIG.replace('"simulated coke"  ', f'"{folder.resolve().name}"  ')
         (folder / "federation.toml").write_text(text, encoding="utf-8")
     except OSError as error:

@@ -40,7 +40,7 @@ def read_site(folder: str | Path, like: Knowledge | None = None) -> Client | Num
     known, schema = held, held.require_schema()
     if not knows(folder):
         known = Knowledge(schema=schema, line=held.line)
-    train, test = (_rows(folder, part) for part in ("train", "test"))
+    train, test = (find_rows(folder, part) for part in ("train", "test"))
     if train is None:
         raise FedloreError(f"site '{folder.name}' has no train.csv (or .xlsx, .parquet, ...)")
     label = schema.label
@@ -84,7 +84,7 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
             raise FedloreError("there must be at least one site, the list is empty")
         return [Path(site) for site in where]
     folders = sorted(path for path in Path(where).glob("*") if path.is_dir())
-    found = [folder for folder in folders if knows(folder) or _rows(folder, "train")]
+    found = [folder for folder in folders if knows(folder) or find_rows(folder, "train")]
     if not found:
         raise FedloreError(
             f"no site in '{where}': a site is a folder with a train.csv and a knowledge.toml"
@@ -92,7 +92,8 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _rows(folder: Path, part: str) -> Path | None:
+def find_rows(folder: Path, part: str) -> Path | None:
+    """The file of a site's rows, of one kind or another; None where there is none."""
     paths = [folder / f"{part}{suffix}" for suffix in ROW_KINDS]
     return next((path for path in paths if path.exists()), None)
 
@@ -144,6 +145,7 @@ class Gathering:
     bins: Bins | None = None  # of a number
     quiet: tuple[str, ...] = ()  # sites without knowledge
     signatures: Mapping[str, Signature] = field(default_factory=dict)  # of those that have one
+    sites: Sequence[Client | NumberClient] = ()  # with the rows of their files, before any is kept
 
     @property
     def approaches(self) -> list[Approach]:
@@ -273,7 +275,7 @@ def gather(path: str | Path) -> Gathering:
     quiet = tuple(folder.name for folder in where if not knows(folder))
     found = {folder.name: find_signature(folder / "knowledge.toml") for folder in where}
     signatures = {name: one for name, one in found.items() if one is not None}
-    return Gathering(setting, clients, _digest(where), bins, quiet, signatures)
+    return Gathering(setting, clients, _digest(where), bins, quiet, signatures, sites)
 
 
 def site_folders(path: str | Path) -> list[Path]:

@@ -96,15 +96,26 @@ def _personal_of(
     return personal.with_knowledge(trust_client(client, approach.trust).knowledge)
 
 
+def approaches_kept(out: Path) -> list[str]:
+    """The approaches whose weights a run has kept."""
+    home = out / "weights"
+    return sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
+
+
+def usual_approach(kinds: Sequence[str]) -> str:
+    """The approach that is meant where none is named: lore, or what comes next to it."""
+    return next((kind for kind in ("lore", "FLwKM") if kind in kinds), kinds[-1])
+
+
 def find_bundle(
     out: Path, client: str, approach: str | None = None, *, plugins: Collection[str] = ()
 ) -> Bundle:
     """The bundle of a site in a folder that `fedlore run` filled."""
     home = out / "weights"
-    kinds = sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
+    kinds = approaches_kept(out)
     if not kinds:
         raise FedloreError(f"'{out}' holds no weights of a fedlore run")
-    wanted = approach or next((k for k in ("lore", "FLwKM") if k in kinds), kinds[-1])
+    wanted = approach or usual_approach(kinds)
     chosen = wanted.replace("+", "-").replace(" ", "-")
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))

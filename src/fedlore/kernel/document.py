@@ -129,6 +129,7 @@ class Document:
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
     reliance: float | None = None  # λ at prediction where it differs; None: trust
+    least_trust: float = 0.0  # the expert's weight where he speaks, at least; of lore, too
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone

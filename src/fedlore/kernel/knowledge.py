@@ -141,7 +141,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     return Known(
         said.features,
         said.classes,
-        said.trusts.value if said.reliance is None else said.reliance,
+        max(said.trusts.value if said.reliance is None else said.reliance, said.least_trust),
         said.conflict,
         Side(predict, said.predict.combine, weights=weights),
         Side(ranges, said.range.combine, said.range.empty),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..config import toml_fault
 from ..errors import KnowledgeError
 from ..kernel.document import FILE as FILE
 
@@ -74,11 +75,12 @@ def files_at(where: Where) -> tuple[Files, str]:
 
 def toml_in(files: Files, name: str) -> dict[str, Any]:
     """A TOML file as plain values."""
+    data = files.read(name)
     try:
-        return tomllib.loads(files.read(name).decode("utf-8-sig"))
+        return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         shown = files.path(name) or name
-        raise KnowledgeError(f"'{shown}' is not valid TOML: {error}") from None
+        raise KnowledgeError(f"'{shown}' is not valid TOML: {toml_fault(data, error)}") from None
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -142,6 +142,7 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "range": combine_models(limits[document.range.combine], always),
         "trust": trust,
         "reliance": document.reliance,
+        "least_trust": document.least_trust,
         "outside": document.outside,
         "conflict": document.conflict,
         "schema": document.schema,
@@ -166,9 +167,12 @@ def write_knowledge(members: Mapping[str, bytes], path: str | Path) -> None:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for name, data in members.items():
-        if name != FILE:
-            (path.parent / name).write_bytes(data)
+    beside = {path.parent / name: data for name, data in members.items() if name != FILE}
+    for place, data in beside.items():
+        if not path.exists() and place.exists() and place.read_bytes() != data:
+            raise KnowledgeError(f"'{place}' is another file's: write '{path.name}' elsewhere")
+    for place, data in beside.items():
+        write_whole(place, data)
     write_whole(path, members[FILE])
 
 
@@ -190,6 +194,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
     values: dict[str, Any] = {
         "trust": trust_values(knowledge.trust, knowledge.row_trust),
         "reliance": knowledge.reliance,
+        "least_trust": knowledge.least_trust or None,
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,

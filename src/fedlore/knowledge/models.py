@@ -46,13 +46,17 @@ class Knowledge:
     line: Line | None = None  # of a number: its bounds, bins and unit
     spread: float | None = None  # σ of a number: the P-KM as a normal around it, not one bin
     empty: Empty | None = None  # where ranges leave nothing; None: as they say themselves
+    least_trust: float = 0.0  # λ at prediction, at least, whatever rows say (lore weighs by rows)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prediction", place_within(self.prediction, self.range))
         reliance = self.trust if self.reliance is None else self.reliance
-        for name, value in (("trust", self.trust), ("reliance", reliance)):
+        least = self.least_trust
+        for name, value in (("trust", self.trust), ("reliance", reliance), ("least_trust", least)):
             if not 0.0 <= value <= 1.0:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
+        if least and self.row_trust is not None:
+            raise KnowledgeError("least_trust is for one λ: say the trust of a region in [trust]")
         if not 0.0 <= self.floor < 1.0:
             raise KnowledgeError(f"floor must lie in [0, 1), got {self.floor:g}")
         if self.spread is not None and not 0.0 < self.spread < float("inf"):
@@ -130,7 +134,7 @@ class Knowledge:
         """λ at prediction; none where the prediction is not shown to move as the shapes say."""
         if self.orders is not None and not self.orders.hears_prediction:
             return 0.0
-        return self.trust if self.reliance is None else self.reliance
+        return max(self.trust if self.reliance is None else self.reliance, self.least_trust)
 
     @property
     def orders(self) -> Orders | None:

@@ -73,7 +73,17 @@ def _bare(title: str) -> str:
     return title.partition("[")[0].strip()
 
 
-_SETTINGS = ("trust", "reliance", "outside", "conflict", "label", "classes", "ordered", "floor")
+_SETTINGS = (
+    "trust",
+    "reliance",
+    "least_trust",
+    "outside",
+    "conflict",
+    "label",
+    "classes",
+    "ordered",
+    "floor",
+)
 
 
 def show_workspace(desk: Workspace) -> dict[str, Any]:

@@ -76,9 +76,17 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
         "scores": scores,
         "score": kind.score,
         "rows": len(x),
-        "now": known.trust_at_prediction,
+        "now": _trust_now(bundle, known),
         "best": TRUSTS[scores.index(best)],  # the least of equals
     }
+
+
+def _trust_now(bundle: Bundle, known: Knowledge) -> float:
+    """λ as the bundle has it behind these rules: in a mixture it is the expert's weight there."""
+    ensemble = bundle.personal.ensemble
+    if ensemble is None:
+        return known.trust_at_prediction
+    return max(ensemble.expert, known.least_trust)
 
 
 def predict_under(
@@ -95,8 +103,10 @@ def predict_under(
         raise FedloreError("of model and draft one is about a class, the other about a number")
     seen = known if trust is None else replace(known, trust=trust, reliance=None)
     model = personal.with_knowledge(seen).eval()
-    if trust is not None and model.ensemble is not None:
-        model = model.with_ensemble(with_expert(model.ensemble, trust))
+    if model.ensemble is not None:
+        weight = _trust_now(bundle, known) if trust is None else trust
+        if weight != model.ensemble.expert:
+            model = model.with_ensemble(with_expert(model.ensemble, weight))
     return model.predict(x)
 
 

@@ -365,6 +365,17 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
         _with_rows("{count} rows have '{feature}' outside its scope {low:g} to {high:g}: {listed}"),
         "correct the value, or widen the scope if the knowledge holds there too",
     ),
+    "constant-column": ("'{feature}' has one value only", "leave it out, or see why"),
+    "copied-column": ("'{feature}' is a copy of '{other}'", "leave one of them out"),
+    "id-column": (
+        "'{feature}' looks like a number that names rows: no two are alike",
+        "leave it out unless it is measured: what is learned from it holds for no other row",
+    ),
+    "label-column": (
+        "'{feature}' says the label in other words",
+        "leave it out if it is not known before the label is",
+    ),
+    "one-class": ("all {rows} labels are '{name}'", "nothing can be learned from these rows alone"),
     "label-outside": (_with_rows("{count} labels lie outside their range: {listed}"), _LABELS),
     "label-outside/number": ("{count} labels lie outside their set", _LABELS),
     "label-beyond": (

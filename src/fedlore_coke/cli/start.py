@@ -8,7 +8,7 @@ import typer
 from fedlore.cli.federation import CoordinatorFolder, bring_up, need_flower
 from fedlore.cli.screen import current_screen
 from fedlore.errors import ConfigError
-from fedlore.experiments import write_alike
+from fedlore.experiments import check_empty, write_alike
 
 from ..starter import write_starter
 from ..trial import make_trial_here
@@ -49,6 +49,7 @@ def up(
     """A whole federation on this machine: server, sites and one training."""
     need_flower()
     if not (folder / "federation.toml").exists():
+        check_empty(folder)
         make_trial_here(folder, sites=sites, rounds=rounds, recipe=recipe)
         current_screen().say(f"made '{folder}' with {sites} simulated coking plants")
     bring_up(folder, resume=resume)

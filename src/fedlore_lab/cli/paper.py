@@ -10,6 +10,7 @@ import typer
 from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import Screen, current_screen, explain_stop, show_report
 from fedlore.core.history import Row
+from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
 from fedlore.look.tables import markdown
@@ -119,7 +120,7 @@ def _kept(out: Path) -> str:
 def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
     """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
     made = paper_tables(rows, name)
-    (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
+    write_whole(out / f"{name}.md", markdown(made))
     for table in made:
         screen.show(table)
         for note in table.notes:

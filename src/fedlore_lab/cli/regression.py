@@ -10,6 +10,7 @@ import typer
 from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import current_screen, explain_stop
 from fedlore.core.history import Row, check_writable, read_rows, write_rows
+from fedlore.core.store import write_whole
 from fedlore.errors import ConfigError
 from fedlore.look.page import Section, page
 
@@ -89,9 +90,9 @@ def regression(
     inside = "no prediction left its set" if worst == 0 else f"up to {worst:.2%} LEFT their set"
     screen.say(f"Of all approaches that carry the range {inside}.")
     tables = path.with_suffix(".md")
-    tables.write_text(report(rows, unit=unit), encoding="utf-8")
+    write_whole(tables, report(rows, unit=unit))
     html = path.with_suffix(".html")
-    html.write_text(_page(rows, study, unit), encoding="utf-8")
+    write_whole(html, _page(rows, study, unit))
     screen.remark(f"Rows: {path}, tables: {tables}, page: {html}")
     screen.give({"dataset": dataset, "unit": unit, "rows": rows, "worst": worst, "page": html})
 

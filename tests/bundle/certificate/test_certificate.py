@@ -197,7 +197,7 @@ def test_the_folders_run_alone_without_fedlore(site, tmp_path):
     # a graph is read node by node; of a bundle the checker can only compute rows
     end_words = "the certificate holds"
     tested = " as far as it was tested, on 3000 rows"
-    for subject, number, end in ((graph, 0, ""), (bundle, 3, tested)):
+    for subject, number, end in ((graph, 0, ""), (bundle, 0, tested)):
         done = run(subject)
         assert (done.returncode, done.stderr) == (number, "")
         assert done.stdout.splitlines()[-1] == end_words + end

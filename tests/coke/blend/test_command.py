@@ -67,7 +67,7 @@ def test_no_plan_has_a_reason_and_exit_code_1(bundle, tmp_path):
     assert result.exit_code == 1
     assert "infeasible because" in result.output and "of the 90,000 t" in result.output
     assert not json.loads((tmp_path / "plan.json").read_text())["feasible"]
-    result = run(bundle, tmp_path, "--lots", "25", "--worst-case", target="grade>=19")
+    result = run(bundle, tmp_path, "--lots", "25", "--worst-case", "--force", target="grade>=19")
     assert result.exit_code == 1
     assert "grade >= CSR68" in result.output
 

@@ -144,6 +144,7 @@ def test_a_running_training_goes_on_where_it_was():
 
 def test_fit_needs_no_model_and_tells_what_it_brought():
     fitted = fit(federation(), recipe=replace(FEW, own=True), plan=PLAN, rounds=3, evaluate=3)
+    assert repr(fitted).startswith("Fitted(") and len(repr(fitted)) < 100
     table = fitted.benefit("site-2")
     assert {"local best", "network", "expert", "mixture"} <= {line.name for line in table.lines}
     assert table.measure == "accuracy" and table.rows == 47

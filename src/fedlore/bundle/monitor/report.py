@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.store import write_whole
 from ...look.page import Section, page
 from ...look.plots import Drawing, Plot, draw, short_text
 from ...look.tables import Cell, TextTable
@@ -105,10 +106,8 @@ def write_monitor_page(report: MonitorReport, client: str, path: Path) -> None:
         (list_judgements(report),),
         (_draw_courses(report),),
     )
-    path.write_text(
-        page(f"Monitor: {client}", facts=facts, reading=reading, terms={}, sections=[section]),
-        encoding="utf-8",
-    )
+    title = f"Monitor: {client}"
+    write_whole(path, page(title, facts=facts, reading=reading, terms={}, sections=[section]))
 
 
 def _draw_courses(report: MonitorReport) -> Drawing:

@@ -231,6 +231,9 @@ def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
     share = {member.name: w for member, w in zip(kept, shares, strict=True)}
     if NETWORK not in share:
         share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
+        least = stack.knowledge.least_trust
+        lifted = lift_expert(list(share), torch.tensor(list(share.values())).double(), least)
+        share = dict(zip(share, lifted.tolist(), strict=True))
     own = stack.local_oof()
     said = {LOCAL_BEST: cross_chosen(own, stack.losses, rows)} if own else {}
     said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
@@ -276,6 +279,14 @@ def pays(before: Tensor, after: Tensor) -> bool:
     gain = before - after
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     return float(gain.mean()) > error
+
+
+def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
+    """Weights (j,) with at least `least` for the expert; the others keep their proportions."""
+    his = torch.tensor([name == EXPERT for name in names])
+    if not his.any() or float(weights[his]) >= least:
+        return weights
+    return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
 
 
 def best_of_each(own: Own) -> list[OwnModel]:
@@ -404,9 +415,9 @@ class ClassStack:
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return class_weights(
-            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
-        )
+        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
+        found = class_weights(said, self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -517,9 +528,9 @@ class NumberStack:
         return [StackMember(EXPERT, spoken, shared=False)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        return number_weights(
-            [m.oof[rows] for m in members], self.y[rows], first_weights(members, self.start)
-        )
+        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
+        found = number_weights(said, self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)

@@ -17,6 +17,7 @@ from ..audit import Audit, NumberAudit, audit_numbers
 from ..models import Knowledge
 from ..protocols import Conflict
 from ..soft import has_soft
+from .columns import find_columns
 from .shapes import check_shapes
 from .soft import check_soft
 from .trust import check_trust
@@ -37,7 +38,8 @@ def lint_data(
     known: Knowledge, data: Examples | Measured, file: str
 ) -> tuple[list[Finding], Audit | NumberAudit | None]:
     """What is found in data, and counts over them where they can be read."""
-    found = list(_scope(known.require_schema(), data.x, file))
+    schema = known.require_schema()
+    found = [*_scope(schema, data.x, file), *_columns(schema, data, file)]
     audit: Audit | NumberAudit | None = None
     try:
         if isinstance(data, Measured):
@@ -65,6 +67,18 @@ def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:
             args = {"feature": feature.name, "low": feature.low, "high": feature.high, "rows": rows}
             place = Place(file, row=rows[0], column=feature.name)
             yield Finding("warning", "out-of-scope", place, args)
+
+
+def _columns(schema: Schema, data: Examples | Measured, file: str) -> Iterator[Finding]:
+    """Columns to learn nothing from, and labels that teach nothing."""
+    number = isinstance(data, Measured)
+    y = None if data.y is None else data.y.double().numpy()
+    for place, kind, other in find_columns(data.x.double().numpy(), y, number=number):
+        names = {"feature": schema.names[place], "other": schema.names[other or 0]}
+        yield Finding("warning", kind, Place(file, column=names["feature"]), names)
+    if not number and y is not None and len(y) > 1 and (y == y[0]).all():
+        args = {"rows": len(y), "name": schema.classes[int(y[0])]}
+        yield Finding("warning", "one-class", Place(file), args)
 
 
 def _classes(known: Knowledge, audit: Audit, data: Examples, file: str) -> Iterator[Finding]:

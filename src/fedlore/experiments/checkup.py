@@ -1,0 +1,50 @@
+"""What `fedlore lint --data` would warn of at every site, before the first round."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..kernel.findings import Finding
+from ..knowledge.findings.checkup import Checkup, check_data
+from .sites import Gathering, find_rows
+
+# first what spoils every answer, then what spoils a column; all else comes behind
+_ORDER = ("label-beyond", "label-outside", "one-class", "label-column", "out-of-scope")
+
+
+def check_sites(
+    gathering: Gathering, folders: Sequence[Path], checked: Mapping[str, Checkup]
+) -> dict[str, list[Finding]]:
+    """Errors and warnings of each site that has some, the gravest first.
+
+    `checked` is what the files of knowledge say without data, by the site.
+    """
+    found = {}
+    for folder, site in zip(folders, gathering.sites, strict=True):
+        bare = Checkup([], site.knowledge)
+        some = list(checked[site.id].findings) if site.id in checked else []
+        for part, rows in (("train", site.data), ("test", site.test)):
+            file = find_rows(folder, part)
+            if rows is not None and file is not None:
+                some += check_data(bare, rows, file.name).findings
+        grave = [one for one in some if one.severity != "info"]
+        if grave:
+            found[site.id] = sorted(grave, key=_rank)
+    return found
+
+
+def _rank(finding: Finding) -> int:
+    return _ORDER.index(finding.kind) if finding.kind in _ORDER else len(_ORDER)
+
+
+def checkup_lines(found: Mapping[str, Sequence[Finding]], folders: Sequence[Path]) -> list[str]:
+    """At most two lines a site, and how to see the rest."""
+    lines = []
+    for folder in folders:
+        some = found.get(folder.name, ())
+        shown = [f"{folder.name}: {one.place}: {one.message}" for one in some[:2]]
+        if len(some) > 2:
+            rows = find_rows(folder, "train")
+            shown[1] += f"; {len(some) - 2} more: fedlore lint {folder / 'knowledge.toml'}"
+            shown[1] += f" --data {rows}"
+        lines += shown
+    return lines
