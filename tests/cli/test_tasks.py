@@ -130,6 +130,13 @@ def test_update_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkey
     assert read_bundle(tmp_path / "n.lore").personal.knowledge.trust == 0.5
 
 
+def test_calibrate_takes_values_that_may_be_missing(task, tmp_path):
+    known = write_knowledge(tmp_path, task, holes=True)
+    rows = write_rows(tmp_path / "rows.csv", task, 3, 80, holes=True)
+    said = typed("calibrate", known, "--data", rows, "--out", tmp_path / "n" / "knowledge.toml")
+    assert "Calibrated on" in said
+
+
 def test_export_says_which_approach_it_took(world, task, tmp_path):
     said = typed("export", world / "results", "--client", "east", "--out", tmp_path / "e.lore")
     assert "This is FLwKM" in said

@@ -83,3 +83,30 @@ def test_columns_that_teach_nothing_are_found():
     leak = list(find_columns(np.stack([n % 7, 3 - 2 * (n % 11)], 1), n % 11, number=True))
     assert leak == [(1, "label-column", None)]
     assert not list(find_columns(np.stack(columns, 1)[:19], None, number=False))  # too few
+
+
+@pytest.mark.parametrize("number", [False, True])
+def test_test_rows_that_cannot_be_scored_are_counted_not_fatal(tmp_path, number):
+    answer = (lambda i: i % 11) if number else (lambda i: "AB"[i % 2])
+    top, then = (NUMBER, "<= 30") if number else (TOP, '"A, B"')
+    site(tmp_path, "a", lambda i: f"{i % 7},{i % 5},{i % 3},{answer(i)}", top=top, then=then)
+    lines = [f"{i % 7},{i % 5},{i % 3},{answer(i)}" for i in range(9)]
+    lines[2] = f"1,,3,{answer(2)}"
+    lines[5] = "1,2,3,"
+    test = tmp_path / "sites" / "a" / "test.csv"
+    test.write_text("\n".join(["a,b,c,y", *lines]) + "\n")
+    done = run(tmp_path)
+    assert done.code == 0, done.err
+    assert "2 rows cannot be scored and are left out: rows 4, 7" in done.out
+    assert (tmp_path / "out" / "results.jsonl").read_text()
+    test.write_text("a,b,c,y\n1,,3,4\n")
+    assert "no row can be scored; row 2" in refused("run", tmp_path / "federation.toml")
+
+
+def test_labels_that_stop_a_training_are_named_by_the_line_of_their_file(tmp_path):
+    top = TOP.replace("widen", "error")
+    site(tmp_path, "a", lambda i: f"{i % 7},{i % 5},{i % 3},{'AB'[i == 9]}", top=top)
+    text = '[run]\nsites = "sites"\napproaches = ["FLwKM"]\n'
+    (tmp_path / "federation.toml").write_text(text)
+    said = refused("run", tmp_path / "federation.toml", "--out", tmp_path / "out")
+    assert "train.csv, row 11: 1 labels lie outside their range: row 11" in said

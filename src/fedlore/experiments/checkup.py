@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..kernel.findings import Finding
+from ..data.rows import read_scorable
+from ..kernel.findings import Finding, Place
 from ..knowledge.findings.checkup import Checkup, check_data
+from ..knowledge.models import Knowledge
 from .sites import Gathering, find_rows
 
 # first what spoils every answer, then what spoils a column; all else comes behind
-_ORDER = ("label-beyond", "label-outside", "one-class", "label-column", "out-of-scope")
+_ORDER = ("label-beyond", "label-outside", "unscored", "one-class", "label-column", "out-of-scope")
 
 
 def check_sites(
@@ -25,11 +27,22 @@ def check_sites(
         for part, rows in (("train", site.data), ("test", site.test)):
             file = find_rows(folder, part)
             if rows is not None and file is not None:
-                some += check_data(bare, rows, file.name).findings
+                gone = _unscored(site.knowledge, file) if part == "test" else []
+                some += gone or check_data(bare, rows, file.name).findings
         grave = [one for one in some if one.severity != "info"]
         if grave:
             found[site.id] = sorted(grave, key=_rank)
     return found
+
+
+def _unscored(known: Knowledge, file: Path) -> list[Finding]:
+    """How many test rows cannot be scored."""
+    schema = known.require_schema()
+    _, wrong = read_scorable(file, schema, schema.label, number=known.line is not None)
+    if not wrong:
+        return []
+    args = {"rows": sorted(wrong), "why": wrong[min(wrong)]}
+    return [Finding("warning", "unscored", Place(file.name, row=min(wrong)), args)]
 
 
 def _rank(finding: Finding) -> int:

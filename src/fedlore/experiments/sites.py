@@ -2,22 +2,26 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from ..answers import HEARD, Bins
+from ..answers import HEARD, Bins, Measured
+from ..core.examples import Examples
 from ..core.scaler import Scaler
 from ..data import stratify
-from ..data.rows import ROW_KINDS, read_measured, read_table
+from ..data.rows import ROW_KINDS, read_measured, read_scorable, read_table
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore import SearchSpace
-from ..errors import ConfigError, FedloreError, unknown
+from ..errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ..federation.settings import Federation, read_federation
+from ..kernel.findings import errors
 from ..kernel.schema import Schema
+from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
@@ -46,11 +50,33 @@ def read_site(folder: str | Path, like: Knowledge | None = None) -> Client | Num
     label = schema.label
     if known.line is not None:
         data = read_measured(train, schema, label=label)
-        kept = None if test is None else read_measured(test, schema, label=label)
-        return NumberClient(folder.name, data, known, kept)
+        kept = None if test is None else _read_test(test, schema, number=True)
+        with _by_line(known, data, train):
+            return NumberClient(folder.name, data, known, kept)
     rows = read_table(train, schema, label=label)
-    exam = None if test is None else read_table(test, schema, label=label)
-    return Client(folder.name, rows, known, test=exam)
+    exam = None if test is None else _read_test(test, schema, number=False)
+    with _by_line(known, rows, train):
+        return Client(folder.name, rows, known, test=exam)
+
+
+@contextmanager
+def _by_line(known: Knowledge, rows: Examples | Measured, file: Path) -> Iterator[None]:
+    """What knowledge refuses of rows, said by the lines of their file where lint finds it."""
+    try:
+        yield
+    except KnowledgeError:
+        for one in errors(check_data(Checkup([], known), rows, str(file)).findings):
+            raise KnowledgeError(f"{one.place}: {one.message}; {one.suggestion}") from None
+        raise
+
+
+def _read_test(path: Path, schema: Schema, *, number: bool) -> Any:
+    """Test rows; those that cannot be scored are left out, `check_sites` counts them."""
+    found, wrong = read_scorable(path, schema, schema.label, number=number)
+    if not len(found):
+        first = min(wrong)
+        raise FedloreError(f"'{path}': no row can be scored; row {first}: {wrong[first]}")
+    return found
 
 
 def knows(folder: Path) -> bool:

@@ -80,7 +80,9 @@ class ConformalRange:
                 f"a scorer must return shape (n, k), got {tuple(probabilities.shape)}"
             )
         k = probabilities.shape[1]
-        examples.check(k)
+        examples.check(
+            k, holes=range(examples.x.flatten(1).shape[1])
+        )  # he may be asked all the same
         heard = (probabilities > 0).any(1)
         y = examples.y[heard]  # (n,)
         found = strangeness(probabilities[heard], score).gather(1, y.unsqueeze(1)).squeeze(1)

@@ -376,6 +376,10 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
         "leave it out if it is not known before the label is",
     ),
     "one-class": ("all {rows} labels are '{name}'", "nothing can be learned from these rows alone"),
+    "unscored": (
+        _with_rows("{count} rows cannot be scored and are left out: {listed} ({why})"),
+        "",
+    ),
     "label-outside": (_with_rows("{count} labels lie outside their range: {listed}"), _LABELS),
     "label-outside/number": ("{count} labels lie outside their set", _LABELS),
     "label-beyond": (

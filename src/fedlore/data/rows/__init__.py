@@ -10,6 +10,7 @@ from .table import (
     read_chunks,
     read_column,
     read_measured,
+    read_scorable,
     read_table,
     read_unhurried,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "read_chunks",
     "read_column",
     "read_measured",
+    "read_scorable",
     "read_table",
     "read_unhurried",
     "refusal",

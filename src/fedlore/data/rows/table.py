@@ -359,6 +359,36 @@ def read_measured(
     return Measured(x, None if label is None else read_number_column(path, label, form=form))
 
 
+def read_scorable(
+    path: str | Path, schema: Schema, label: str, *, number: bool
+) -> tuple[Examples | Measured, dict[int, str]]:
+    """The labelled rows that can be used, and what is wrong with the others by their number."""
+    try:
+        return (read_measured if number else read_table)(path, schema, label=label), {}
+    except FedloreError:
+        source = open_file(Path(path), fast=False)
+    named: dict[str, Any] = {"label": label}
+    if number:
+        named = {"keep": [source.titles[column_of(source, label)]]}
+    rows, labels, wrong = [], [], dict[int, str]()
+    for part in read_chunks(source, schema, mark=True, **named):
+        wrong |= part.wrong
+        x, y = part.x, part.y
+        if y is None:
+            values, _ = number_cells(part.kept[0], source.decimal)
+            lines = [line for line in part.lines if line not in part.wrong]
+            y = torch.tensor([v for v, line in zip(values, part.lines, strict=True)
+                              if line not in part.wrong], dtype=torch.float64)  # fmt: skip
+            there = y.isfinite()
+            gone = [line for line, one in zip(lines, there.tolist(), strict=True) if not one]
+            wrong |= dict.fromkeys(gone, f"'{label}' is missing or no number")
+            x, y = x[there], y[there]
+        rows.append(x)
+        labels.append(y)
+    x, y = torch.cat(rows), torch.cat(labels)
+    return (Measured(x, y) if number else Examples(x, y)), wrong
+
+
 _Array = NDArray[np.generic]
 _NAMED = ("columns", "column_names", "__dataframe__", "__arrow_c_stream__")
 
