@@ -11,20 +11,29 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .algorithms import Alone, Plan
-from .answers import Bins, Measured, Sets
+from .answers import Bins, Classes, Measured, Sets
 from .core.examples import Examples
 from .core.nets import mlp
 from .data.rows.table import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask
-from .knowledge.scope import count_inputs
+from .knowledge.scope import count_inputs, inputs_of
 from .knowledge.views import SeenModel
 from .models import Client, Member, NumberClient, Regression
+from .models.own.baseline import own_classes, own_numbers, own_order
+from .models.own.guarded import (
+    GuardedClassifier,
+    GuardedRegressor,
+    choose_trust,
+    encode,
+    fit_estimator,
+    mix_numbers,
+)
 from .models.regressor import Decode
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
     from sklearn.utils import check_random_state
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
@@ -107,6 +116,37 @@ class _Site(BaseEstimator):  # type: ignore[misc]
         self.personal_ = fitted.model(client.id)
         self.trust_ = self.personal_.knowledge.trust_at_prediction
 
+    def _train_estimator(self, known: Any, classes: int) -> Any:
+        """The member that `estimator` asks for, what it says of unseen rows, and λ."""
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        inputs = inputs_of(self.schema_)
+        rows = encode(known, inputs)
+        member: object
+        if self.estimator == "local best":
+            schema = self.schema_
+            ordered = schema is not None and schema.ordered
+            if not classes:
+                own = own_numbers(rows, seed=int(seed))
+            else:
+                own = (own_order if ordered else own_classes)(rows, classes, seed=int(seed))
+            member, held = own.best.member, own.best.held
+        elif hasattr(self.estimator, "fit"):
+            member, held = fit_estimator(
+                lambda: clone(self.estimator),
+                rows,
+                hears=self._hears(),
+                classes=classes,
+                seed=int(seed),
+            )
+        else:
+            raise ConfigError(f"estimator must be 'local best' or have fit, got {self.estimator!r}")
+        self.trust_ = self.knowledge_.trust_at_prediction
+        if self.trust == "auto":
+            self.trust_ = max(choose_trust(held, known), self.knowledge_.least_trust)
+        return member, held, inputs
+
     def _hears(self) -> bool:
         known = self.knowledge_
         return self.hears and (known.prediction is not None or known.range is not None)
@@ -132,7 +172,9 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
     the knowledge's own; "auto" chooses it on held-out rows. `classes` are the labels in the order
     of the knowledge's classes, where they are not called alike. Knowledge reads raw units, so
     nothing before it in a pipeline may rescale its columns; the network's inputs are
-    standardised here.
+    standardised here. `estimator` is any classifier of scikit-learn with `predict_proba`, or
+    "local best", the best of linear models and trees by cross-validation: it stands in place of
+    the network, behind the range and beside the expert.
     """
 
     _about = "class"
@@ -143,6 +185,7 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
         *,
         trust: float | Literal["auto"] | None = None,
         classes: ArrayLike | None = None,
+        estimator: Any = None,
         hidden: Hidden = (64,),
         hears: bool = False,
         plain: float = 0.0,
@@ -153,6 +196,7 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
         random_state: Seed = 0,
     ) -> None:
         self.knowledge, self.trust, self.classes = knowledge, trust, classes
+        self.estimator = estimator
         self.hidden, self.hears, self.plain = hidden, hears, plain
         self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
         self.random_state = random_state
@@ -170,7 +214,12 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
                 f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
             )
         examples = Examples(_tensor(rows), place_labels(labels, spoken))
-        self._train(Client(_NAME, examples, known), len(spoken))
+        if self.estimator is None:
+            self._train(Client(_NAME, examples, known), len(spoken))
+        else:
+            heard = known.annotate(examples, Classes(tuple(map(str, spoken))))
+            member, _, inputs = self._train_estimator(heard, len(spoken))
+            self.personal_ = GuardedClassifier(known, member, self.trust_, inputs)
         return self
 
     def predict(self, X: AnyRows) -> _Array:
@@ -201,6 +250,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
     twentieth of it on both sides: these are one site's own labels, and stay in its own model.
     With a range the bounds must be declared, since labels do not tell where S(x) may lie.
     Knowledge reads raw units, so nothing before it in a pipeline may rescale its columns.
+    `estimator` is any regressor of scikit-learn or "local best", in place of the network.
     """
 
     _about = "number"
@@ -214,6 +264,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         bins: int = 50,
         trust: float | Literal["auto"] | None = None,
         decode: Decode = "mean",
+        estimator: Any = None,
         hidden: Hidden = (64,),
         hears: bool = False,
         ordinal: float = 1.0,
@@ -226,6 +277,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
     ) -> None:
         self.knowledge, self.lower, self.upper, self.bins = knowledge, lower, upper, bins
         self.trust, self.decode, self.ordinal = trust, decode, ordinal
+        self.estimator = estimator
         self.hidden, self.hears, self.plain = hidden, hears, plain
         self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
         self.random_state = random_state
@@ -235,8 +287,14 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         known, rows, numbers = self._open(X, y)
         self.bins_ = self._bins(_tensor(numbers), known)
         task = Regression(self.bins_, self.ordinal, self._hears())
-        client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
-        self._train(client, self.bins_.k, task)
+        measured = Measured(_tensor(rows), _tensor(numbers))
+        if self.estimator is None:
+            self._train(NumberClient(_NAME, measured, known), self.bins_.k, task)
+            return self
+        about = known.of_number(self.bins_).annotate(measured)
+        member, held, inputs = self._train_estimator(about, 0)
+        misses = mix_numbers(held, about, self.trust_) - measured.numbers()
+        self.personal_ = GuardedRegressor(known, member, self.trust_, self.bins_, misses, inputs)
         return self
 
     def predict(self, X: AnyRows) -> _Array:

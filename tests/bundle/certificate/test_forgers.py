@@ -350,6 +350,6 @@ def test_an_honest_site_is_not_refused(site, tmp_path):
         made = site(model)
         made.reseal()
         assert made.outcome("graph")[0].code == 0
-        assert made.outcome("bundle")[0].code == 0
+        assert "as far as it was tested" in made.outcome("bundle")[0].words
     write_bundle(bundle_of(personal(), "north"), tmp_path / "folder")
     assert set(read_members(tmp_path / "folder")) == set(site().members)

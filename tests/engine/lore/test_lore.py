@@ -1,6 +1,8 @@
 """The recipe in one process: choosing, settling, and that engines and filters do not matter."""
 
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -142,8 +144,15 @@ def test_a_running_training_goes_on_where_it_was():
         assert torch.equal(said, answers(found)[name])
 
 
-def test_fit_needs_no_model_and_tells_what_it_brought():
+def test_fit_needs_no_model_and_tells_what_it_brought(monkeypatch):
     fitted = fit(federation(), recipe=replace(FEW, own=True), plan=PLAN, rounds=3, evaluate=3)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
+    board = [row for row in fitted.leaderboard() if row["client"] == "site-2"]
+    assert [row["value"] for row in board] == sorted((r["value"] for r in board), reverse=True)
+    assert {"mixture", "network", "local best"} <= {row["name"] for row in board}
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(FedloreError, match="pip install pandas"):
+        fitted.leaderboard()
     assert repr(fitted).startswith("Fitted(") and len(repr(fitted)) < 100
     table = fitted.benefit("site-2")
     assert {"local best", "network", "expert", "mixture"} <= {line.name for line in table.lines}

@@ -1,0 +1,163 @@
+"""One learner of a site's own, or anybody's, behind the range and beside the expert."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...answers import Bins, Measured
+from ...core.examples import Examples
+from ...core.scaler import Inputs
+from ...errors import ConfigError
+from ...knowledge.models import Knowledge
+from .baseline import FOLDS, folds
+from .members import mask_logits, see_classes, see_numbers, within
+from .mixture import Mixture, NumberMixture, mix
+
+_SURE = 1e-6  # spread over all classes: a certain answer outside the range must leave something
+_TRUSTS = tuple(i / 20 for i in range(21))
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorMember:
+    """An estimator of scikit-learn as a member of a mixture; it may hear the expert."""
+
+    estimator: Any  # fitted on `rows_of`
+    hears: bool
+    classes: int = 0  # of a number 0
+    name: str = "estimator"
+
+    def log_probs(self, known: Examples) -> Tensor:
+        """(n, k) inside the range."""
+        said = torch.as_tensor(self.estimator.predict_proba(rows_of(known, self.hears)))
+        found = said.new_full((len(said), self.classes), _SURE / self.classes)
+        found[:, self.estimator.classes_] += (1.0 - _SURE) * said
+        return mask_logits(found.double().log(), known.allowed)
+
+    def number(self, known: Measured) -> Tensor:
+        """(n,) inside S(x)."""
+        said = np.asarray(self.estimator.predict(rows_of(known, self.hears)), dtype=np.float64)
+        return within(torch.as_tensor(said.reshape(-1)), known)
+
+
+def rows_of(known: Examples | Measured, hears: bool) -> np.ndarray[Any, Any]:
+    """Rows as an estimator gets them, (n, i) float64; with `hears` expert and range are columns."""
+    x = known.x.flatten(1).double()
+    if hears:
+        seen = see_numbers(known) if isinstance(known, Measured) else see_classes(known)
+        x = torch.cat([x, seen.heard.double()], 1)
+    return x.numpy()
+
+
+def fit_estimator(
+    make: Callable[[], Any], known: Examples | Measured, *, hears: bool, classes: int, seed: int
+) -> tuple[EstimatorMember, Tensor]:
+    """An estimator fitted on all rows, and what its like say of rows that they had not seen."""
+    assert known.y is not None
+    if classes and not hasattr(make(), "predict_proba"):
+        raise ConfigError(f"the estimator must have predict_proba, {make()!r} has none")
+
+    def fitted(rows: Tensor) -> EstimatorMember:
+        some = known[rows]
+        assert some.y is not None
+        return EstimatorMember(make().fit(rows_of(some, hears), some.y.numpy()), hears, classes)
+
+    def said(member: EstimatorMember, rows: Tensor) -> Tensor:
+        some = known[rows]
+        return member.number(some) if isinstance(some, Measured) else member.log_probs(some)
+
+    every = torch.ones(len(known), dtype=torch.bool)
+    whole = fitted(every)
+    held = said(whole, every).double()
+    part = folds(len(known), seed=seed) if len(known) >= 2 * FOLDS else torch.zeros(0)
+    for fold in range(FOLDS) if len(part) else ():  # of a handful of rows none can be held out
+        away = part == fold
+        if not classes or len(np.unique(known.y[~away])) > 1:
+            held[away] = said(fitted(~away), away).double()
+    return whole, held
+
+
+def choose_trust(held: Tensor, known: Examples | Measured) -> float:
+    """λ under which labels are likeliest, or numbers nearest, on rows that were not seen."""
+    y = known.y
+    assert y is not None
+    if isinstance(known, Measured):
+        if known.said is None:
+            return 0.0
+        errors = [(mix_numbers(held, known, t) - y).square().mean() for t in _TRUSTS]
+    else:
+        if known.prior is None:
+            return 0.0
+        parts = held.softmax(1).unsqueeze(0)
+        mixed = [mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS]
+        errors = [-p.gather(1, y.unsqueeze(1)).clamp(min=_SURE).log().mean() for p in mixed]
+    return _TRUSTS[int(torch.stack(errors).argmin())]
+
+
+def mix_numbers(held: Tensor, known: Measured, trust: float) -> Tensor:
+    """Numbers with the expert's part in them where he speaks, inside S(x), (n,)."""
+    if known.said is None:
+        return held
+    said = torch.where(known.said.isnan(), held, known.said)
+    return within((1.0 - trust) * held + trust * said, known)
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedClassifier:
+    """A member over classes behind the range, mixed with the expert's word."""
+
+    knowledge: Knowledge
+    member: Any
+    trust: float
+    inputs: Inputs | None = None
+
+    def annotate(self, x: Tensor) -> Examples:
+        """Rows with what the knowledge says of them."""
+        return self.knowledge.annotate(Examples(x), training=False)
+
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """(n, k), exactly 0 outside the range."""
+        return self._mixture.probabilities(encode(self.annotate(x), self.inputs))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The class of each row, (n,)."""
+        return self._mixture.predict(encode(self.annotate(x), self.inputs))
+
+    @property
+    def _mixture(self) -> Mixture:
+        return Mixture((self.member,), (1.0 - self.trust,), self.trust)
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedRegressor:
+    """A member that names numbers, inside S(x) and mixed with the expert's number."""
+
+    knowledge: Knowledge
+    member: Any
+    trust: float
+    bins: Bins
+    misses: Tensor  # (n,) how far it was off on rows it had not seen
+    inputs: Inputs | None = None
+
+    def annotate(self, x: Tensor) -> Measured:
+        """Rows with what the knowledge says of them."""
+        return self.knowledge.of_number(self.bins).annotate(Measured(x), training=False)
+
+    def predict(self, x: Tensor, *, decode: str = "mean") -> Tensor:
+        """A number in S(x) for each row, (n,)."""
+        known = encode(self.annotate(x), self.inputs)
+        return NumberMixture((self.member,), (1.0 - self.trust,), self.trust).number(known)
+
+    def interval(self, x: Tensor, level: float) -> tuple[Tensor, Tensor]:
+        """As far to both sides as a share `level` of unseen rows was off, moved into S(x)."""
+        known, centre = self.annotate(x), self.predict(x)
+        away = float(self.misses.abs().quantile(level))
+        return within(centre - away, known), within(centre + away, known)
+
+
+def encode(known: Any, inputs: Inputs | None) -> Any:
+    """The same rows as learners take them: levels one by one, no holes."""
+    return known if inputs is None else replace(known, x=inputs.encode(known.x))
