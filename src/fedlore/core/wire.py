@@ -152,6 +152,16 @@ def digest(what: Task | Payload) -> str:
     return found.hexdigest()
 
 
+def name_content(task: Task) -> str:
+    """What a task asks about, wherever in a run it stands: its kind and all that was sent with it.
+
+    Candidate, fold, round and rate are no part of it: from the same start they give answers that
+    are next to the same, or that add up to one another.
+    """
+    sent = {key: b for key, b in task.sent.items() if not key.startswith((ASIDE, ONLY))}
+    return f"{task.kind} {digest(sent)}"
+
+
 def _pieces(value: object) -> Iterator[bytes]:
     if isinstance(value, Task):
         for entry in fields(value):

@@ -14,7 +14,8 @@ from ...core.one_shot import Posterior
 from ...core.tree import Payload
 from ...core.wire import Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
-from ..loop import Run, federate
+from ...privacy.filters import SumWithheld
+from ..loop import Run, federate, start_weights
 from ..one_shot import solve_sums
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 
@@ -28,6 +29,7 @@ class DoneStep:
     name: str  # gram, a trial's name, settle
     payload: Payload = field(default_factory=dict)
     accepted: Mapping[str, int] = field(default_factory=dict)
+    withheld: str = ""  # why it was done without what it is about
 
     @property
     def state(self) -> Payload:
@@ -81,17 +83,20 @@ def conduct(
     progress: Progress | None = None,
     evaluate: int = 0,
     private: bool = False,
+    salt: str | None = None,
 ) -> Outcome:
     """Sums, trials, votes, the main training, and the word to settle.
 
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
+    Where sums alone are seen there is a `salt`, and every training has a start of its own: two that
+    begin alike, one over all sites and one over all but one, would tell the upload of that one.
     """
     if private:
         common.search_space.refuse_dp()
     for recipe in map(common.recipe, common.search_space.candidates):
         # a candidate that cannot be trained is named now, not after hours of trials
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
-    work = _Work(transport, common, progress or Progress(), evaluate)
+    work = _Work(transport, common, progress or Progress(), evaluate, salt)
     posterior = work.gram(noised=private)
     chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
@@ -107,6 +112,7 @@ class _Work:
     common: Agreement
     progress: Progress
     evaluate: int
+    salt: str | None
 
     def gram(self, *, noised: bool) -> Posterior | None:
         """The one-shot model, where the search space has one."""
@@ -116,10 +122,14 @@ class _Work:
         done = self.progress.find("gram")
         if done is None:
             groups = one_shot.basis.groups(one_shot.columns(self.common.features))
-            with torch.no_grad():
-                found = solve_sums(self.transport, groups, noised=noised)
-            done = self.progress.add(DoneStep("gram", {"one_shot": found.bundle()}))
-        return Posterior.of(done.payload["one_shot"])
+            try:
+                with torch.no_grad():
+                    found = solve_sums(self.transport, groups, noised=noised)
+                done = DoneStep("gram", {"one_shot": found.bundle()})
+            except SumWithheld as error:
+                done = DoneStep("gram", withheld=str(error))
+            self.progress.add(done)
+        return Posterior.of(done.payload["one_shot"]) if done.payload else None
 
     def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
@@ -164,10 +174,14 @@ class _Work:
     def federate_trial(self, trial: Trial) -> Run:
         running = self.progress.running
         name = str(trial)
+        recipe = self.common.recipe(self.common.candidate(trial))
         start = running[1] if running is not None and running[0] == name else None
+        if start is None and self.salt is not None:
+            initial = start_weights(recipe.model, recipe.seed, f"{self.salt} {name}")
+            start = Run(recipe.algorithm.init(initial))
         return federate(
             self.transport,
-            self.common.recipe(self.common.candidate(trial)),
+            recipe,
             trial.rounds,
             sample=self.common.sample,
             evaluate=self.evaluate if trial.fold == MAIN else 0,

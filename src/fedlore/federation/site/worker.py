@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...algorithms import FlatParams
+from ...answers.measured import Measured
+from ...core.examples import Examples
 from ...core.tree import Payload
 from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
 from ...engine import Client, Recipe, Site, answer, ready
@@ -31,6 +33,7 @@ from .consent import refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
 from .lore import PERSONAL, LoreSite
+from .sums import DataVersion, SumLedger
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time
@@ -206,6 +209,11 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
+    def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
+        """What was summed of these rows before, in whichever run."""
+        version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y)
+        return SumLedger(self._asked, terms.run, version, noised=terms.privacy.spends)
+
     def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
@@ -232,6 +240,6 @@ class Worker:
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
                 ) from error
-            questions = Questions(self._asked, terms.run)
-            self._ready = (text, part, Guard(self._kit, terms, recipe, questions), questions)
+            questions, sums = Questions(self._asked, terms.run), self._sums(terms, client.data)
+            self._ready = (text, part, Guard(self._kit, terms, recipe, sums), questions)
         return self._ready[1:]
