@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedlore.core.wire import SUMMED, Task, name_content
-from fedlore.engine.loop import start_weights
+from fedlore.engine.loop import start_run
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
@@ -49,7 +49,7 @@ class Curious:
 
     def start(self, trial):
         recipe = self.terms.recipe(trial)
-        return recipe.algorithm.send(recipe.algorithm.init(start_weights(recipe.model, 0)))
+        return recipe.algorithm.send(start_run(recipe).state)
 
 
 @pytest.fixture

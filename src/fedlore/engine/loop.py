@@ -126,14 +126,15 @@ def own_params(algorithm: Algorithm, sent: Payload, memory: Payload) -> Params:
     return memory["finished"] if "finished" in memory else algorithm.personal(sent, memory)
 
 
-def start_weights(model: nn.Module, seed: int, salt: str = "") -> Params:
-    """The weights of a model, or with a salt others of the same kind to start from.
+def start_run(recipe: Recipe, salt: str = "") -> Run:
+    """A training before its first round, with a salt from other weights of the same kind.
 
     Sums over different sites from the same start would tell single uploads.
     """
+    model = recipe.model
     if salt:
-        model = initialise(deepcopy(model), key(seed, "start", salt))
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
+        model = initialise(deepcopy(model), key(recipe.seed, "start", salt))
+    return Run(recipe.algorithm.init({n: p.detach().clone() for n, p in model.named_parameters()}))
 
 
 def federate(
@@ -156,7 +157,7 @@ def federate(
     cohort_size = _cohort_size(sample, len(names), rounds)
     algorithm, plan = recipe.algorithm, recipe.plan
     check_fit(algorithm, plan, weights=recipe.weights, sample=sample)
-    run = start or Run(algorithm.init(start_weights(recipe.model, recipe.seed)))
+    run = start or start_run(recipe)
     gone = sorted(set(run.accepted) - set(names))
     if gone and facts_of(algorithm).everyone:
         raise FedloreError(

@@ -21,8 +21,8 @@ from ..loop import own_params, recall
 from ..one_shot import one_shot_rows
 from ..tuning.oof import Cached, hits, most_hits
 from .rows import WORST, SiteRows, nll_rows
-from .space import MAIN, Trial
-from .stacking import SiteModel, choose_members, stack_of
+from .space import Trial
+from .stacking import SiteModel, choose_members, judge_network, stack_of
 
 
 class Shelf(Protocol):
@@ -124,19 +124,13 @@ def fit_ensemble(
     stack = stack_of(rows, candidate)
     if stack is None:  # too few rows to choose by
         return SiteModel(None, rows.member.knowledge)
-    members, finished = [], None
-    if folds:
-        network, steps = stack.network(folds)
-        members.append(network)
-        if steps:
-            client, _ = rows.part(candidate, MAIN)
-            finished = rows.polish(candidate, client, main, steps)
+    members, seen, finished = judge_network(stack, main, folds)
     members += [*stack.one_shot(posterior), *stack.local()]
     if not members:  # nothing is known of any row that was not learned from
         return SiteModel(None, stack.knowledge, finished)
     if rows.hears_expert:
         members += stack.expert(members[0].oof)
-    return stack.finish(members, choose_members(members, stack), finished)
+    return stack.finish(members, choose_members(members, stack, seen), finished)
 
 
 def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:

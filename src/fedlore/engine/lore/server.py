@@ -15,7 +15,7 @@ from ...core.tree import Payload
 from ...core.wire import Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
 from ...privacy.filters import SumWithheld
-from ..loop import Run, federate, start_weights
+from ..loop import Run, federate, start_run
 from ..one_shot import solve_sums
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 
@@ -88,8 +88,7 @@ def conduct(
     """Sums, trials, votes, the main training, and the word to settle.
 
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
-    Where sums alone are seen there is a `salt`, and every training has a start of its own: two that
-    begin alike, one over all sites and one over all but one, would tell the upload of that one.
+    With a `salt`, where sums alone are seen, every training has a start of its own.
     """
     if private:
         common.search_space.refuse_dp()
@@ -177,8 +176,7 @@ class _Work:
         recipe = self.common.recipe(self.common.candidate(trial))
         start = running[1] if running is not None and running[0] == name else None
         if start is None and self.salt is not None:
-            initial = start_weights(recipe.model, recipe.seed, f"{self.salt} {name}")
-            start = Run(recipe.algorithm.init(initial))
+            start = start_run(recipe, f"{self.salt} {name}")
         return federate(
             self.transport,
             recipe,

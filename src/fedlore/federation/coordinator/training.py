@@ -18,7 +18,7 @@ from ...core.store import alone
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
-from ...engine.loop import scale_together, start_weights
+from ...engine.loop import scale_together, start_run
 from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
@@ -199,9 +199,8 @@ class Session:
                 common = {"scaler": scaler.tensors()}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
-            initial = start_weights(recipe.model, terms.seed, self.salt)
             chosen = terms.search_space is not None  # then every trial starts by itself
-            self.save(Run({} if chosen else recipe.algorithm.init(initial)), common)
+            self.save(Run({}) if chosen else start_run(recipe, self.salt), common)
         assert self.entry is not None
         terms, run, self.began = self.scaled(), self.entry.run, time.monotonic()
         remote = self._remote(replace(mail, terms=terms.text()))
