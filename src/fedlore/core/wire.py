@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
@@ -227,8 +228,13 @@ def find_flaw(
     return f"norm {length:.4g} is above {largest:g}" if length > largest else None
 
 
+_METRIC = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+
 def find_bad_metric(metrics: Mapping[str, float]) -> str | None:
     """Why the numbers beside an upload cannot be used, or None."""
+    if not all(_METRIC.fullmatch(name) for name in metrics):
+        return "a metric whose name is no plain word"
     return None if all(map(math.isfinite, metrics.values())) else "a metric is not finite"
 
 

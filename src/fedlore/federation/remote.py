@@ -38,6 +38,15 @@ class NotTrusted(FedloreError):
     kind = "not-trusted"
 
 
+MOST_TEXT = 500  # characters of what others say
+
+
+def plain_text(text: str) -> str:
+    """What somebody else said, in one line that does nothing to a screen."""
+    cut = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
 @dataclass(frozen=True)
 class Notice:
     """What happened between the coordinator and one site in one exchange."""

@@ -308,7 +308,7 @@ class Session:
             return self.terms.wanted(task, algorithm.uploads)
 
         def check(task: Task, reply: Reply) -> str | None:
-            return flaw(task, reply, wanted(task), largest=a.largest)
+            return flaw(task, reply, wanted(task), largest=a.largest, noised=a.privacy.spends)
 
         hiding = next((one for one in self.filters if one.hides), None)
 

@@ -10,7 +10,7 @@ from ...algorithms import FlatParams
 from ...answers.measured import Measured
 from ...core.examples import Examples
 from ...core.tree import Payload
-from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
+from ...core.wire import SUMMED, TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -20,7 +20,7 @@ from ..books import SiteBooks
 from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key
 from ..processes import cut_after
-from ..remote import Refusal
+from ..remote import Refusal, plain_text
 from ..terms import (
     Terms,
     describe_difference,
@@ -81,7 +81,7 @@ class Worker:
     """Answers tasks in this process, with everything that is ready kept ready."""
 
     def __init__(self, kit: Kit, say: Callable[[str], None] = lambda line: None) -> None:
-        self._kit, self._say = kit, say
+        self._kit, self._tell = kit, say
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
@@ -102,6 +102,7 @@ class Worker:
             self._compare(asked.receipt)
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
+            where |= {"noised": terms.privacy.spends} if task.kind in SUMMED else {}
             with cut_after(self._kit.file.policy.max_seconds):
                 reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
@@ -118,6 +119,10 @@ class Worker:
         self._note(event="answered", **sent, **where)
         self._say(f"round {task.round}: {task.kind} answered")
         return replace(reply, books=SiteBooks.of(self._books()).text())
+
+    def _say(self, line: str) -> None:
+        """Tell the owner; a part of it may be the coordinator's words."""
+        self._tell(plain_text(line))
 
     def _compare(self, roll: str) -> None:
         """Refuse where there is a receipt of more than the books of this site hold."""
