@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from fedlore.core.wire import SUMMED, Task, name_content
-from fedlore.engine.loop import start_run
+from fedlore.engine import Local
+from fedlore.engine.loop import scale_together, start_run
 from fedlore.federation.coordinator import training as coordinator
+from fedlore.federation.household import local_sites
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
@@ -133,7 +135,35 @@ def test_the_honest_recipe_sums_nothing_twice(tmp_path, monkeypatch, space, roun
     assert lengths == ({"3", "6"} if rounds == 6 else {"3"})  # short trials, and those that follow
 
 
-@pytest.mark.parametrize("gone", ["before the second training", "and was not in the first"])
+def first_uploads(folder, salt):
+    """What each site sends in the first round of the first candidate's training."""
+    f = read_deployed(folder)
+    recipe = terms_of(f, run="x", participants=4).recipe("0/main/3")
+    sites = Local([read_kit(home).client(f.schema) for home in local_sites(folder)], recipe)
+    recipe = replace(recipe, scaler=scale_together(sites))
+    sites = Local([read_kit(home).client(f.schema) for home in local_sites(folder)], recipe)
+    task = Task("train", 1, recipe.algorithm.send(start_run(recipe, salt).state))
+    return {
+        reply.client: torch.cat([t.flatten() for t in reply.upload["model"].values()]).double()
+        for reply in sites.exchange(task, sites.clients())
+    }
+
+
+def test_from_another_start_two_sums_do_not_tell_a_single_upload(tmp_path):
+    """Their difference is no nearer to it than it is long; from the same start it is the upload."""
+    folder = chosen(tmp_path / "fed")
+    one, other = (first_uploads(folder, salt) for salt in ("a", "b"))
+    for lost, upload in one.items():
+        for second, near in ((one, True), (other, False)):
+            rest = sum(u for name, u in second.items() if name != lost)
+            error = float((sum(one.values()) - rest - upload).norm() / upload.norm())
+            assert (error < 1e-9) == near and (error > 0.5) != near
+
+
+ADDED = pytest.param("and was not in the first", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("gone", ["before the second training", ADDED])
 def test_a_site_that_is_lost_or_added_ends_no_training(tmp_path, monkeypatch, gone):
     folder = chosen(tmp_path / "fed", secure=True)
     edited(folder / "federation.toml", ("deadline = 20.0", "deadline = 2.0"))
