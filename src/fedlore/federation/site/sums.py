@@ -5,7 +5,8 @@ of them, has that one's. So a quantity is known by what was sent to compute it (
 whichever run, trial or round that was, and one that was opened is opened again for the same sites
 alone. Each site that keeps to this is in one sum of a quantity at most, so that no two such sums
 have a site in common, and no combination of them tells of fewer sites than one of them. Nothing
-weaker will do: a site knows no sums that it took no part in, and a + b, c + d and a + c tell b - d.
+weaker will do, since a site knows no sums that it took no part in: neither a nor c sees anything in
+a + b + c + e beside the one of a + b + d and c + d + e that it was in, and all three tell d.
 """
 
 import hashlib
