@@ -83,7 +83,7 @@ def inprocess(tmp_path_factory):
     return at_once(chosen(tmp_path_factory.mktemp("one") / "fed"))
 
 
-def at_once(folder):
+def at_once(folder, privacy=None):
     f = read_deployed(folder)
     clients = [read_kit(home).client(f.schema) for home in local_sites(folder)]
     training = Training(
@@ -94,6 +94,7 @@ def at_once(folder):
         scale=True,
         engine="local",
         evaluate=f.rounds,
+        privacy=privacy,
     )
     return train_lore(clients, training, search_space=f.offered(), hidden=f.model.hidden)
 
@@ -178,10 +179,10 @@ def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch, inprocess):
+def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch):
     folder = chosen(tmp_path / "fed", secure=True)
     Inside(folder, monkeypatch).train()
-    check_same(folder, inprocess, within=1e-6)
+    check_same(folder, at_once(folder, Privacy(secure_aggregation=True)), within=1e-6)
 
 
 PLACES = ("a round", "the one-shot model", "trial 0/0/3", "main/3")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fedlore.core.wire import Reply, Task
-from fedlore.federation.remote import Letter, QuorumLost, Remote
+from fedlore.federation.remote import Letter, QuorumLost, Remote, plain_text
 
 
 @dataclass
@@ -164,3 +164,9 @@ def test_a_filter_needs_as_many_answers_to_a_task_of_its_own_as_it_says():
     transport, _ = remote(Paper(here={"a": "1"}), quorum=3, needed=2)
     with pytest.raises(QuorumLost, match="the quorum is 2"):
         transport.exchange(own, "abc")
+
+
+def test_what_others_say_is_one_short_line():
+    assert plain_text("a\x1b[2J\nb\u202e") == "a\\x1b[2J\\nb\\u202e"
+    assert len(plain_text("x" * 100_000)) == 503
+    assert plain_text("at least 3, ε = 4") == "at least 3, ε = 4"

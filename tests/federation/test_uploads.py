@@ -71,3 +71,23 @@ def test_sums_of_rows_have_the_size_of_the_model_that_was_agreed_on():
         assert (judged(sums, kind="gram", terms=terms) is None) == fits
     sums["gram"]["energy"] = torch.tensor(float("nan"), dtype=torch.float64)
     assert judged(sums, kind="gram", terms=3) == "values that are not finite"
+
+
+def test_sums_that_no_rows_can_have_are_rejected():
+    """Whatever they are: else one site turns everybody's one-shot model or scaling over."""
+    torch.manual_seed(0)
+    good = sum_rows(torch.randn(9, 3).double(), torch.randn(9).double())[1]
+    assert judged({"gram": good}, kind="gram", terms=3) is None
+    for name, value in (("energy", -5.0), ("squares", -100.0), ("cross", 1e6)):
+        bad = good | {name: torch.full_like(good[name], value)}
+        assert "that no rows have" in judged({"gram": bad}, kind="gram", terms=3)
+    sums = moments(torch.randn(9, 4))
+    assert judged({"moments": sums}, kind="moments") is None
+    bad = sums | {"sum": sums["sum"] + 1e3}
+    assert "that no rows have" in judged({"moments": bad}, kind="moments")
+    assert "-9 rows" in judged({"moments": sums | {"rows": -sums["rows"]}}, kind="moments")
+
+
+def test_a_metric_has_a_plain_name():
+    for name in ("ta\n", "x" * 41, "a b", 'ta"} 1\nother{a="'):
+        assert "no plain word" in judged({}, kind="evaluate", metrics={name: 0.5})

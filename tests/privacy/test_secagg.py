@@ -368,7 +368,7 @@ def test_sites_that_were_told_different_keys_open_nothing_for_each_other():
 
 
 def test_a_round_is_bound_to_its_pact_and_to_every_key():
-    pact = Pact("run", "", "train", 3, ("a", "b", "c"), 3, 40, "equal")
+    pact = Pact("run", "", "train", 3, ("a", "b", "c"), 3, 40, "equal", "")
     keys = {site: site.encode() * 32 for site in pact.cohort}
     bound = {Binding.of(pact, keys), Binding.of(replace(pact, round=4), keys)}
     bound |= {Binding.of(pact, keys | {site: b"x" * 32}) for site in pact.cohort}

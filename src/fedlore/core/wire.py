@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
@@ -152,6 +153,21 @@ def digest(what: Task | Payload) -> str:
     return found.hexdigest()
 
 
+def name_content(task: Task) -> str:
+    """What a task asks about, wherever in a run it stands: its kind and all that was sent with it.
+
+    Candidate, fold, round and rate are no part of it: from the same start they give answers that
+    are next to the same, or that add up to one another.
+    """
+    sent = {key: b for key, b in task.sent.items() if not key.startswith((ASIDE, ONLY))}
+    return f"{task.kind} {digest(sent)}"
+
+
+def name_quantity(task: Task) -> str:
+    """The same, but all Gram sums of the same rows are one: near any weights they are alike."""
+    return task.kind if task.kind == "gram" else name_content(task)
+
+
 def _pieces(value: object) -> Iterator[bytes]:
     if isinstance(value, Task):
         for entry in fields(value):
@@ -220,8 +236,13 @@ def find_flaw(
     return f"norm {length:.4g} is above {largest:g}" if length > largest else None
 
 
+_METRIC = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+
 def find_bad_metric(metrics: Mapping[str, float]) -> str | None:
     """Why the numbers beside an upload cannot be used, or None."""
+    if not all(_METRIC.fullmatch(name) for name in metrics):
+        return "a metric whose name is no plain word"
     return None if all(map(math.isfinite, metrics.values())) else "a metric is not finite"
 
 

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -12,8 +13,9 @@ from ..algorithms import Algorithm, FlatParams, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.history import RoundSeen, Row, mean_of, tell_round
+from ..core.nets import initialise
 from ..core.one_shot import OneShot
-from ..core.rng import draw_numbers
+from ..core.rng import draw_numbers, key
 from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.wire import Reply, Task, Transport, find_flaw
@@ -126,6 +128,17 @@ def own_params(algorithm: Algorithm, sent: Payload, memory: Payload) -> Params:
     return memory["finished"] if "finished" in memory else algorithm.personal(sent, memory)
 
 
+def start_run(recipe: Recipe, salt: str = "") -> Run:
+    """A training before its first round, with a salt from other weights of the same kind.
+
+    Sums over different sites from the same start would tell single uploads.
+    """
+    model = recipe.model
+    if salt:
+        model = initialise(deepcopy(model), key(recipe.seed, "start", salt))
+    return Run(recipe.algorithm.init({n: p.detach().clone() for n, p in model.named_parameters()}))
+
+
 def federate(
     transport: Transport,
     recipe: Recipe,
@@ -146,8 +159,7 @@ def federate(
     cohort_size = _cohort_size(sample, len(names), rounds)
     algorithm, plan = recipe.algorithm, recipe.plan
     check_fit(algorithm, plan, weights=recipe.weights, sample=sample)
-    initial = {name: p.detach().clone() for name, p in recipe.model.named_parameters()}
-    run = start or Run(algorithm.init(initial))
+    run = start or start_run(recipe)
     gone = sorted(set(run.accepted) - set(names))
     if gone and facts_of(algorithm).everyone:
         raise FedloreError(

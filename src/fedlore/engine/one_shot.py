@@ -1,6 +1,7 @@
 """The one-shot model over any transport: sums from the sites, one posterior for all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -13,7 +14,7 @@ from ..core.tree import Params
 from ..core.wire import Reply, Task, Transport, find_flaw, wanted_of
 from ..errors import FedloreError
 from ..models.client import Client
-from ..privacy.filters import Filter, guard_transport
+from ..privacy.filters import Filter, SumWithheld, guard_transport
 from .client import scale_rows
 
 
@@ -43,6 +44,16 @@ def solve_sums(transport: Transport, groups: Tensor, *, noised: bool = False) ->
     if noised:
         total["free"] = total["free"].clamp(min=1.0)
     return solve(total, groups)
+
+
+@torch.no_grad()
+def fit_one_shot(transport: Transport, groups: Tensor, *, links: int, noised: bool) -> Params:
+    """The posterior of the straight model, or of the link that sites vote for, and which it is."""
+    link, found = 0, solve_sums(transport, groups, noised=noised)
+    if links:
+        with suppress(SumWithheld):  # a site is gone: the straight model stays
+            link, found = bend_sums(transport, groups, found, links)
+    return {**found.bundle(), "link": torch.tensor(link)}
 
 
 def bend_sums(

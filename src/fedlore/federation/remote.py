@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
+from ..privacy.filters import WITHHELD, SumWithheld
 
 
 class Refusal(FedloreError):
@@ -35,6 +36,15 @@ class NotTrusted(FedloreError):
     """Who answers in the coordinator's place cannot show that it is the coordinator."""
 
     kind = "not-trusted"
+
+
+MOST_TEXT = 500  # characters of what others say
+
+
+def plain_text(text: str) -> str:
+    """What somebody else said, in one line that does nothing to a screen."""
+    cut = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,7 @@ class Remote:
     poll: float = 0.1  # seconds between looks for replies
     look: float = 2.0  # and for sites that come and go
     _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
+    _withheld: list[str] = field(default_factory=list)  # why the sum that runs is not opened
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sites)
@@ -122,6 +133,7 @@ class Remote:
         good: dict[str, Reply] = {}
         done: set[str] = set()
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
+        self._withheld.clear()
         online = self.post.online()
         while True:
             absent = [s for s in to if s in online and s not in done and sent.get(s) != online[s]]
@@ -142,6 +154,8 @@ class Remote:
             self.post.wait(self.poll)
         for site in waiting:
             self.watch(Notice("silent", site, task.round, task.kind, seconds=now - began))
+        if len(good) < least and self._withheld:
+            raise SumWithheld(self._withheld[0])
         if len(good) < least:
             raise QuorumLost(
                 f"round {task.round}: {len(good)} of {len(to)} sites gave a usable answer to "
@@ -186,6 +200,8 @@ class Remote:
                 self.watch(replace(notice, what="late", detail="answer to an earlier exchange"))
                 continue
             flaw = letter.wrong or self._flaw(task, letter.reply)
+            if letter.wrong == "refused" and letter.detail.startswith(WITHHELD):
+                self._withheld.append(letter.detail.removeprefix(WITHHELD))
             if letter.wrong in ("refused", "failed"):
                 self.watch(replace(notice, what=letter.wrong))
             elif flaw:

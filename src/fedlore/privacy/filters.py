@@ -95,6 +95,14 @@ class RoundVoid(FedloreError):
     kind = "round-void"
 
 
+class SumWithheld(RoundVoid):
+    """A sum that sites will not open: beside others that they opened it would tell too much."""
+
+
+#: Begins a site's refusal to open such a sum, by which the coordinator knows it.
+WITHHELD = "this sum is withheld: "
+
+
 def common_steps(replies: Sequence[Reply]) -> dict[str, float]:
     """The number of steps that all took by a public coin, where the algorithm needs one."""
     steps = {r.client: r.metrics["steps"] for r in replies if "steps" in r.metrics}

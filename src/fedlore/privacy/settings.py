@@ -213,6 +213,7 @@ class Spending:
     delta: float
     answers: int
     trouble: str = ""  # why it cannot be told
+    bare: str = ""  # when an answer last left without noise: before that nothing is bounded
 
 
 def read_spending(

@@ -26,6 +26,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.core.wire import Task
+from fedlore.engine import one_shot
 from fedlore.engine.lore import (
     ORDERED,
     Agreement,
@@ -45,6 +46,7 @@ from fedlore.engine.lore.train import InProcess
 from fedlore.engine.one_shot import bend_sums, one_shot_rows, solve_sums
 from fedlore.engine.training import Training
 from fedlore.models.own import baseline
+from fedlore.privacy.filters import SumWithheld
 
 from ..federation import CLASSES, FEATURES, federation
 
@@ -103,7 +105,12 @@ def test_the_stacked_engine_chooses_and_predicts_like_the_plain_one():
             assert torch.allclose(found.exp(), answers(many)[name].exp(), atol=1e-4)
 
 
-def test_votes_and_models_are_the_same_under_masks():
+def test_votes_and_models_are_the_same_under_masks(monkeypatch):
+    """With the starts that trainings have where sums alone are seen: each its own."""
+    real = training_room.conduct
+    monkeypatch.setattr(
+        training_room, "conduct", lambda *a, **said: real(*a, **(said | {"salt": ""}))
+    )
     for search_space in (FEW, RISING):
         plain, masked = (
             run(search_space),
@@ -441,3 +448,18 @@ def test_a_site_is_told_whether_its_mixture_means_what_it_says():
         assert sum(part.rows for part in told.diagram) == told.rows
         assert 0 <= told.probabilities["ece low"] <= told.probabilities["ece"]
         assert told.probabilities["brier"] > 0 and told.probabilities["crps"] > 0
+
+
+def test_without_the_sums_behind_a_bend_the_straight_model_stays(monkeypatch):
+    """A site is lost between the first sums and the weighted ones: sites open no others."""
+
+    def gone(*_):
+        raise SumWithheld("a sum with plant-4 was asked for before")
+
+    monkeypatch.setattr(one_shot, "bend_sums", gone)
+    groups = torch.zeros(2, dtype=torch.long)
+    x = torch.randn(30, 2, generator=stream("straight"), dtype=torch.float64)
+    rows = one_shot.OneShotRows(x, x[:, 0], torch.zeros(30).double(), None)
+    found = one_shot.fit_one_shot(one_shot._Sums({"a": rows}), groups, links=2, noised=False)
+    straight = one_shot.posterior_of({"a": rows}, groups)
+    assert int(found["link"]) == 0 and torch.equal(found["mean"], straight.mean)

@@ -40,6 +40,17 @@ def test_the_budget_is_that_of_the_ledger(trained):
     assert SiteWatcher(trained / "sites" / "plant-3").look().budget.spent == 0
 
 
+def test_answers_without_noise_are_bounded_by_no_budget(trained):
+    home = trained / "sites" / "plant-1"
+    path, before = home / "audit.jsonl", (home / "audit.jsonl").read_text()
+    assert "unbounded" not in say_budget(SiteWatcher(home).look().budget)
+    bare = {"event": "answered", "kind": "moments", "time": "2026-01-02T03:04:05", "noised": False}
+    path.write_text(json.dumps(bare) + "\n" + before)
+    said = say_budget(SiteWatcher(home).look().budget)
+    assert said.endswith("; unbounded before 2026-01-02T03:04: answers left without noise")
+    path.write_text(before)
+
+
 def test_a_ledger_that_was_touched_counts_as_spent(trained, tmp_path):
     home = trained / "sites" / "plant-2"
     path, before = home / "ledger.json", (home / "ledger.json").read_text()

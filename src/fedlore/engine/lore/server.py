@@ -12,8 +12,9 @@ import torch
 from ...core.tree import Params, Payload
 from ...core.wire import Task, Transport
 from ...errors import FedloreError
-from ..loop import Run, federate
-from ..one_shot import bend_sums, solve_sums, sum_replies
+from ...privacy.filters import SumWithheld
+from ..loop import Run, federate, start_run
+from ..one_shot import fit_one_shot, sum_replies
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 from .start import STARTS
 
@@ -27,6 +28,7 @@ class DoneStep:
     name: str  # gram, a trial's name, settle
     payload: Payload = field(default_factory=dict)
     accepted: Mapping[str, int] = field(default_factory=dict)
+    withheld: str = ""  # why it was done without what it is about
 
     @property
     def state(self) -> Payload:
@@ -80,17 +82,19 @@ def conduct(
     progress: Progress | None = None,
     evaluate: int = 0,
     private: bool = False,
+    salt: str | None = None,
 ) -> Outcome:
     """Sums, trials, votes, the main training, and the word to settle.
 
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
+    With a `salt`, where sums alone are seen, every training has a start of its own.
     """
     if private:
         common.search_space.refuse_dp()
     for recipe in map(common.recipe, common.search_space.candidates):
         # a candidate that cannot be trained is named now, not after hours of trials
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
-    work = _Work(transport, common, progress or Progress(), evaluate)
+    work = _Work(transport, common, progress or Progress(), evaluate, salt)
     one_shot = work.gram(noised=private)
     chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
@@ -106,6 +110,7 @@ class _Work:
     common: Agreement
     progress: Progress
     evaluate: int
+    salt: str | None
 
     def gram(self, *, noised: bool) -> Params | None:
         """The one-shot model, where the search space has one; under noise it is not bent."""
@@ -116,14 +121,18 @@ class _Work:
         done = self.progress.find("gram")
         if done is None:
             groups = one_shot.basis.groups(one_shot.columns(self.common.features))
-            link = 0
-            with torch.no_grad():
-                found = solve_sums(self.transport, groups, noised=noised)
-                if search_space.links and not noised:
-                    link, found = bend_sums(self.transport, groups, found, len(search_space.links))
-            sent = {**found.bundle(), "link": torch.tensor(link)}
-            done = self.progress.add(DoneStep("gram", {"one_shot": sent}))
-        return done.payload["one_shot"]
+            try:
+                found = fit_one_shot(
+                    self.transport,
+                    groups,
+                    links=0 if noised else len(search_space.links),
+                    noised=noised,
+                )
+                done = DoneStep("gram", {"one_shot": found})
+            except SumWithheld as error:
+                done = DoneStep("gram", withheld=str(error))
+            self.progress.add(done)
+        return done.payload.get("one_shot")
 
     def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
@@ -179,10 +188,13 @@ class _Work:
     def federate_trial(self, trial: Trial) -> Run:
         running = self.progress.running
         name = str(trial)
+        recipe = self.common.recipe(self.common.candidate(trial))
         start = running[1] if running is not None and running[0] == name else None
+        if start is None and self.salt is not None:
+            start = start_run(recipe, f"{self.salt} {name}")
         return federate(
             self.transport,
-            self.common.recipe(self.common.candidate(trial)),
+            recipe,
             trial.rounds,
             sample=self.common.sample,
             evaluate=self.evaluate if trial.fold == MAIN else 0,

@@ -107,6 +107,10 @@ class Stack(Protocol):
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
         ...
 
+    def seen(self, main: Params) -> StackMember:
+        """The main network on the rows that it was trained on."""
+        ...
+
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
         ...
@@ -155,6 +159,7 @@ class StackedMembers:
     stack: "ClassStack | NumberStack | None"  # None: too few rows to choose by
     members: tuple[StackMember, ...]
     main: Params  # the shared network
+    seen: StackMember | None  # what it says of the rows that it was trained on
     finished: Params | None  # the same after last steps at home, where they pay
 
     @property
@@ -180,22 +185,15 @@ def stack_members(
     one_shot: tuple[OneShot, Posterior] | None = None,
 ) -> StackedMembers:
     """Members of a site's ensemble, from networks that had not seen its folds."""
-    candidate = rows.common.candidate(trial)
-    stack = stack_of(rows, candidate)
+    stack = stack_of(rows, rows.common.candidate(trial))
     if stack is None:
-        return StackedMembers(None, (), main, None)
-    members, finished = [], None
-    if folds:
-        network, steps = stack.network(folds)
-        members.append(network)
-        if steps:
-            client, _ = rows.part(candidate, MAIN)
-            finished = rows.polish(candidate, client, main, steps)
+        return StackedMembers(None, (), main, None, None)
+    members, seen, finished = judge_network(stack, main, folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
         members += stack.expert(members[0].oof)
-    return StackedMembers(stack, tuple(members), main, finished)
+    return StackedMembers(stack, tuple(members), main, seen, finished)
 
 
 @torch.no_grad()
@@ -211,15 +209,17 @@ def fit_ensemble(
     if not found.members:  # nothing is known of any row that was not learned from
         return SiteModel(None, found.stack.knowledge, found.finished)
     found.stack.start = start
-    return found.stack.finish(
-        found.members, choose_members(found.members, found.stack), found.finished
-    )
+    chosen = choose_members(found.members, found.stack, found.seen)
+    return found.stack.finish(found.members, chosen, found.finished)
 
 
-def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
+def choose_members(
+    members: Sequence[StackMember], stack: Stack, seen: StackMember | None = None
+) -> Chosen:
     """Weights from rows that no member had seen, and the site's report.
 
-    Where no network could be tried on unseen rows it gets what shared members start with.
+    Where no network could be tried on unseen rows it gets what shared members start with, unless
+    the others do better without it even on rows that it has `seen`.
     """
     rows, measure = len(stack.y), stack.measure
     kept, shares = prune_members(members, stack.weigh(members, torch.ones(rows, dtype=torch.bool)))
@@ -230,9 +230,14 @@ def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
         costs[member.name] = gain_of(stack.errors(less), stack.errors(mixed), measure).value
     share = {member.name: w for member, w in zip(kept, shares, strict=True)}
     if NETWORK not in share:
-        share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
-        least = stack.knowledge.least_trust
-        lifted = lift_expert(list(share), torch.tensor(list(share.values())).double(), least)
+        part = SHARED
+        if seen is not None:
+            with_it = torch.tensor([part, *((1.0 - part) * w for w in shares)], dtype=torch.float64)
+            both = stack.losses(stack.mix([seen, *kept], with_it))
+            part = part if both.mean() <= stack.losses(mixed).mean() else 0.0
+        share = {NETWORK: part, **{name: (1.0 - part) * w for name, w in share.items()}}
+        now = torch.tensor(list(share.values()), dtype=torch.float64)
+        lifted = lift_expert(list(share), now, stack.knowledge.least_trust)
         share = dict(zip(share, lifted.tolist(), strict=True))
     own = stack.local_oof()
     said = {LOCAL_BEST: cross_chosen(own, stack.losses, rows)} if own else {}
@@ -274,11 +279,11 @@ def cross_chosen(own: Sequence[Tensor], losses: Any, rows: int) -> Tensor:
     return found
 
 
-def pays(before: Tensor, after: Tensor) -> bool:
-    """Whether the losses of rows went down by more than the standard error of the difference."""
+def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
+    """Whether the losses of rows went down by more than so many standard errors of that."""
     gain = before - after
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
-    return float(gain.mean()) > error
+    return float(gain.mean()) > errors * error
 
 
 def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
@@ -297,13 +302,15 @@ def best_of_each(own: Own) -> list[OwnModel]:
     return list(best.values())
 
 
-def out_of_fold(stack: "ClassStack | NumberStack", folds: Sequence[Params]) -> tuple[Tensor, int]:
+def out_of_fold(
+    stack: "ClassStack | NumberStack", folds: Sequence[Params], *, finish: bool = True
+) -> tuple[Tensor, int]:
     """What the networks of the folds say of the rows they had not seen, and last steps that pay."""
     site, candidate = stack.site, stack.candidate
     places = site.folds
     assert places is not None
     found: dict[int, Tensor] = {}
-    for steps in sorted(set(site.common.search_space.finishes) | {0}):
+    for steps in sorted({0, *(site.common.search_space.finishes if finish else ())}):
         for fold, params in enumerate(folds):
             rest, held = site.part(candidate, fold)
             assert held is not None
@@ -317,6 +324,23 @@ def out_of_fold(stack: "ClassStack | NumberStack", folds: Sequence[Params]) -> t
         if steps and pays(stack.step_losses(found[best]), stack.step_losses(found[steps])):
             best = steps
     return found[best], best
+
+
+def judge_network(
+    stack: "ClassStack | NumberStack", main: Params, folds: Sequence[Params]
+) -> tuple[list[StackMember], StackMember, Params | None]:
+    """The network as a member, if its folds allow; what it says of its own rows; its last steps."""
+    if not folds:
+        return [], stack.seen(main), None
+    network, steps = stack.network(folds)
+    finished = None
+    if steps:
+        client, _ = stack.site.part(stack.candidate, MAIN)
+        finished = stack.site.polish(stack.candidate, client, main, steps)
+    seen = stack.seen(main if finished is None else finished)
+    # one that knows its own rows less well than the folds' know others is not of their kind
+    alien = pays(stack.losses(seen.oof), stack.losses(network.oof), errors=3.0)
+    return [] if alien else [network], seen, finished
 
 
 def _members_of(own: Own | None) -> list[StackMember]:
@@ -348,6 +372,12 @@ class ClassStack:
         self.factor = network_factor(logits, self.heard)
         said = inject(self.factor * logits.double(), None, self.heard.allowed)
         return StackMember(NETWORK, said, shared=True), steps
+
+    def seen(self, main: Params) -> StackMember:
+        folds = [main] * self.site.common.search_space.folds
+        logits, _ = out_of_fold(self, folds, finish=False)
+        said = inject(self.factor * logits, None, self.heard.allowed)
+        return StackMember(NETWORK, said, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
         """What a network says of rows that were left out, as it is kept."""
@@ -491,6 +521,10 @@ class NumberStack:
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         said, steps = out_of_fold(self, folds)
         return StackMember(NETWORK, said, shared=True), steps
+
+    def seen(self, main: Params) -> StackMember:
+        folds = [main] * self.site.common.search_space.folds
+        return StackMember(NETWORK, out_of_fold(self, folds, finish=False)[0], shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
         """What a network says of rows that were left out, as it is kept."""

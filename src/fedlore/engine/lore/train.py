@@ -200,6 +200,7 @@ def train_lore(
             progress=progress,
             evaluate=training.evaluate,
             private=dp,
+            salt="" if any(one.hides for one in filters) else None,
         )
         memories, private = process.finished(found.trial), process.models
     recipe = common.recipe(found.candidate)

@@ -18,14 +18,14 @@ from ...core.store import alone
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
-from ...engine.loop import scale_together
+from ...engine.loop import scale_together, start_run
 from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.filters import Filter, Placement, guard_transport, is_hidden
+from ...privacy.filters import Filter, Placement, SumWithheld, guard_transport, is_hidden
 from ...privacy.settings import privacy_lines
 from ..flower.transport import Link, Mail
-from ..journal import Journal, JournalEntry, write_state
+from ..journal import Journal, JournalEntry, read_state, write_state
 from ..kits.certificates import raw_key
 from ..kits.kit import enrolled_keys
 from ..kits.receipts import Receipts
@@ -37,6 +37,8 @@ from .server import bell_of, healthy, link_of
 from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
 
+SCALER = "scaler.weights"  # of the last training, for one whose sums are withheld
+RESTARTS = 3  # of a training that cannot go on because a sum of it is withheld
 PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
@@ -94,14 +96,23 @@ def _session(
         terms = replace(terms, run=str(entry.about["run"]))
         of = f" of trial {entry.trial}" if entry.trial else ""
         reports.line(f"resuming run {terms.run} after round {entry.run.round}{of}")
-    elif journal.files():
-        aside = folder / "journal.before"
-        shutil.rmtree(aside, ignore_errors=True)
-        journal.folder.rename(aside)
-    filters = coordinator_filters(terms, folder)
+    filters, salt = coordinator_filters(terms, folder), ""
+    if entry is not None:
+        salt = str(entry.about["salt"])
+    elif _put_aside(journal, folder) and any(one.hides for one in filters):
+        salt = terms.run
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
     parts, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
-    return Session(folder, federation, keys, terms, journal, *parts, usual)
+    return Session(folder, federation, keys, terms, journal, *parts, usual, salt=salt)
+
+
+def _put_aside(journal: Journal, folder: Path) -> bool:
+    """Make room for another training; whether there was one before."""
+    aside = folder / "journal.before"
+    if journal.files():
+        shutil.rmtree(aside, ignore_errors=True)
+        journal.folder.rename(aside)
+    return aside.exists()
 
 
 @dataclass
@@ -122,10 +133,11 @@ class Session:
     main: str = ""  # its main training, once it is known
     settled: set[str] = field(default_factory=set)  # sites that made their own model of it
     began: float = 0.0  # when the round that runs did
+    salt: str = ""  # makes other starts of those that sums were told of in an earlier training
 
     def to_the_end(self) -> Run:
         secret = (self.folder / "runner.secret").read_bytes()
-        void, at = 0, (-1, 0)
+        void, at, anew = 0, (-1, 0), 0
         while True:
             link = self._reach()
             try:
@@ -136,16 +148,32 @@ class Session:
                     )
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
-            except QuorumLost as error:
+            except (QuorumLost, SumWithheld) as error:
                 done = 0 if self.entry is None else self.entry.run.round
                 here = (-1 if self.entry is None else self.entry.number, len(self.steps))
                 void, at = (void + 1, here) if here == at else (1, here)  # of this very round
-                if void >= ATTEMPTS:
+                if void >= ATTEMPTS and isinstance(error, SumWithheld) and anew < RESTARTS:
+                    anew += 1
+                    self._begin_anew(str(error))
+                elif void >= ATTEMPTS:
                     raise QuorumLost(
                         f"{error}. The journal holds round {done}: mend the sites, then go on with "
                         "fedlore train --resume"
                     ) from None
-                self.reports.line(f"{error}: the round is void and is tried again")
+                else:
+                    self.reports.line(f"{error}: the round is void and is tried again")
+
+    def _begin_anew(self, reason: str) -> None:
+        """The training again, from another start: what was summed of the old one stays told."""
+        self.reports.line(f"{reason}: the training begins anew, from another start")
+        _put_aside(self.journal, self.folder)
+        self.terms = replace(self.terms, run=secrets.token_hex(8))
+        self.entry, self.salt, self.main = None, self.terms.run, ""
+        self.steps.clear()
+        self.settled.clear()
+        self.filters = coordinator_filters(self.terms, self.folder)
+        self.usual = UsualNorm(self.federation.excess)
+        self.status.write(run=self.terms.run)
 
     def _reach(self) -> Link:
         """The way to the server, once it answers; one that was started anew is elsewhere."""
@@ -167,16 +195,12 @@ class Session:
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
                 exact = not self.federation.privacy.spends
-                features = terms.inputs
-                scaler = (
-                    scale_together(remote, features) if exact else scaler_of_scope(terms.schema)
-                )
+                scaler = self._scale(remote) if exact else scaler_of_scope(terms.schema)
                 common = {"scaler": scaler.tensors()}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
-            initial = {n: p.detach().clone() for n, p in recipe.model.named_parameters()}
             chosen = terms.search_space is not None  # then every trial starts by itself
-            self.save(Run({} if chosen else recipe.algorithm.init(initial)), common)
+            self.save(Run({}) if chosen else start_run(recipe, self.salt), common)
         assert self.entry is not None
         terms, run, self.began = self.scaled(), self.entry.run, time.monotonic()
         remote = self._remote(replace(mail, terms=terms.text()))
@@ -193,6 +217,22 @@ class Session:
             on_round=self.done,
         )
 
+    def _scale(self, remote: Transport) -> Scaler:
+        """The common scaling, the last one where the sites withhold the sums for another."""
+        path = self.folder / SCALER
+        try:
+            found = scale_together(remote, self.terms.inputs)
+        except SumWithheld as error:
+            if not path.exists():
+                raise FedloreError(
+                    f"{error}. There is no earlier scaling to go on with: give features low and "
+                    "high in the schema, or set scale = false"
+                ) from None
+            self.reports.line(f"no new sums for scaling ({error}): the last scaling stays")
+            return Scaler.read(read_state(path)[1]["scaler"], self.terms.inputs)
+        write_state(path, {}, {"scaler": found.tensors()})
+        return found
+
     def _search(self, remote: Transport, terms: Terms) -> Run:
         """Let the sites choose; go on after the last step and round of the journal."""
         common = terms.common()
@@ -207,6 +247,7 @@ class Session:
             ),
             evaluate=self.federation.evaluate,
             private=self.federation.privacy.spends,
+            salt=self.salt if any(one.hides for one in self.filters) else None,
         )
         self.main, entry = str(found.trial), self.entry
         rows, last = list(found.run.rows), found.run.round
@@ -267,7 +308,7 @@ class Session:
             return self.terms.wanted(task, algorithm.uploads)
 
         def check(task: Task, reply: Reply) -> str | None:
-            return flaw(task, reply, wanted(task), largest=a.largest)
+            return flaw(task, reply, wanted(task), largest=a.largest, noised=a.privacy.spends)
 
         hiding = next((one for one in self.filters if one.hides), None)
 
@@ -300,7 +341,7 @@ class Session:
         self, run: Run, common: dict[str, dict[str, torch.Tensor]], *, trial: str = ""
     ) -> None:
         about: dict[str, Any] = {"run": self.terms.run, "version": self.terms.version}
-        about["agreement"] = _fingerprint(self.federation)
+        about |= {"agreement": _fingerprint(self.federation), "salt": self.salt}
         if self.terms.search_space is not None:  # rounds of several trainings, in one order
             number = 0 if self.entry is None else self.entry.number + 1
             about |= {"trial": trial, "number": number, "steps": len(self.steps)}
@@ -346,6 +387,8 @@ def _describe_step(step: DoneStep, terms: Terms) -> str:
     if "vote" in step.payload:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
+    if step.withheld:
+        return f"without the one-shot model ({step.withheld})"
     words = {
         "gram": "the one-shot model is made",
         "start": "the sites have voted where the weights of ensembles begin",

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
+from ...core.one_shot import unpack_gram
 from ...core.tree import Payload
 from ...core.wire import (
     SUMMED,
@@ -27,6 +30,7 @@ def flaw(
     wanted: Payload,
     *,
     largest: float,
+    noised: bool = False,
 ) -> str | None:
     """Why a reply cannot be used in place of an upload like the one wanted, or None."""
     wrong = find_bad_metric(reply.metrics)
@@ -39,7 +43,10 @@ def flaw(
             return f"a count of {reply.rows} rows"
         return find_flaw(reply.upload, wanted, largest=largest)
     wrong = find_flaw(reply.upload, wanted, misfit=TASK_KINDS[task.kind].misfit)
-    return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
+    checks = {"vote": _bad_vote, "gram": _bad_gram, "moments": _bad_moments}
+    if wrong is not None or (noised and TASK_KINDS[task.kind].noised):
+        return wrong
+    return checks[task.kind](reply)
 
 
 def _bad_vote(reply: Reply) -> str | None:
@@ -48,6 +55,31 @@ def _bad_vote(reply: Reply) -> str | None:
     for loss in reply.upload["vote"]["loss"].tolist():
         if rows < 0 or not -_ROUNDED <= loss <= -WORST * rows + _ROUNDED:
             return f"a loss of {loss:.4g} on {rows:g} rows"
+    return None
+
+
+def _bad_gram(reply: Reply) -> str | None:
+    """Why no rows can have such sums: of their joint products with the target, too."""
+    sums = reply.upload["gram"]
+    size = len(sums["cross"])
+    joint = torch.zeros(size + 1, size + 1, dtype=torch.float64)
+    joint[:size, :size] = unpack_gram(sums, size)
+    joint[size, :size] = joint[:size, size] = sums["cross"]
+    joint[size, size] = sums["energy"]
+    lowest, highest = torch.linalg.eigvalsh(joint)[[0, -1]].tolist()
+    if lowest < -_ROUNDED - 1e-6 * abs(highest):
+        return f"sums of products that no rows have: {lowest:.4g} times a square"
+    return None
+
+
+def _bad_moments(reply: Reply) -> str | None:
+    """Why no rows can have such sums: a mean of squares is at least the square of the mean."""
+    sums = reply.upload["moments"]
+    rows, total, squares = (sums[name] for name in ("rows", "sum", "squares"))
+    if bool((rows < 0).any()):
+        return f"a count of {float(rows.min()):g} rows"
+    if bool((total.square() > rows * squares * (1 + 1e-6) + _ROUNDED).any()):
+        return "sums of features that no rows have: squares below the mean's"
     return None
 
 

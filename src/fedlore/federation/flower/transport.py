@@ -20,7 +20,7 @@ import httpx
 from ...core.wire import Reply, Task
 from ..bell import Ringer
 from ..kits.receipts import Receipts
-from ..remote import BEAT, Letter, LinkLost, NotTrusted, Refusal, beating
+from ..remote import BEAT, Letter, LinkLost, NotTrusted, Refusal, beating, plain_text
 from .messages import (
     BadReply,
     Courier,
@@ -128,11 +128,11 @@ class Mail:
 
     def _read(self, message: Message | BadReply) -> Letter:
         if isinstance(message, BadReply):
-            return Letter(message.about, wrong=f"malformed ({message.why})")
+            return Letter(message.about, wrong=plain_text(f"malformed ({message.why})"))
         about = message.metadata.reply_to_message_id
         if message.has_error():  # codes of Flower's own: the node went away
             wrong = {REFUSED: "refused", FAILED: "failed"}.get(message.error.code, "lost")
-            return Letter(about, wrong=wrong, detail=message.error.reason or "")
+            return Letter(about, wrong=wrong, detail=plain_text(message.error.reason or ""))
         size = size_of(message.content)
         site = self._asked.get(about, "")
         try:

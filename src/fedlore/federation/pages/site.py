@@ -5,12 +5,13 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
+from ...core.wire import SUMMED
 from ...look.page import show_pairs
 from ...look.tables import Cell
 from ...privacy.settings import Spending, read_spending
@@ -64,6 +65,7 @@ class SiteWatcher:
         self._read, self._counts = 0, dict[str, Counter[str]]()
         self._events: deque[AuditEvent] = deque(maxlen=_KEPT)
         self._values = 0
+        self._bare = ""  # when an answer last left without noise
         self._budget: tuple[tuple[float, str], Spending | None] | None = None
 
     def look(self) -> SiteOverview:
@@ -116,6 +118,8 @@ class SiteWatcher:
         kind, event = str(line["kind"]), str(line.get("event", ""))
         if event != "noticed":  # of nothing that was asked
             self._counts.setdefault(kind, Counter())[event] += 1
+        if event == "answered" and kind in SUMMED and not line.get("noised"):
+            self._bare = str(line.get("time", ""))
         values, left = _left(line)
         self._values += values
         reason = str(line.get("reason", "")).partition("\n")[0]
@@ -137,7 +141,8 @@ class SiteWatcher:
         seen = (path.stat().st_mtime if path.exists() else 0.0, kit.file.agreed or "")
         if self._budget is None or self._budget[0] != seen:
             self._budget = (seen, _read_budget(kit, path))
-        return self._budget[1]
+        found = self._budget[1]
+        return None if found is None else replace(found, bare=self._bare)
 
 
 def _read_budget(kit: Kit, path: Path) -> Spending | None:
@@ -244,6 +249,7 @@ def say_budget(budget: Spending) -> str:
     return (
         f"ε = {budget.spent:.3g}{of} at δ = {budget.delta:g}, {budget.level} level, "
         f"{budget.answers} answers"
+        + (f"; unbounded before {budget.bare[:16]}: answers left without noise" * bool(budget.bare))
     )
 
 

@@ -1,8 +1,7 @@
 """A site's own books: what left it, which questions it answered, and what others hold of them.
 
 A coordinator that asks for the same round with ever other weights learns more than was agreed to.
-One that reads the sum of some sites and then, in the same round, the sum of all but one of them has
-that one's upload: so what was opened once is opened again for the same sites alone. A coordinator
+A coordinator
 that forgets how far a site's books went, together with that site's owner, is noticed by the others.
 """
 
@@ -93,6 +92,16 @@ def describe_payload(payload: Payload) -> Mapping[str, Any]:
     }
 
 
+def name_run(run: str) -> str:
+    """A run as the books call it: its name is the coordinator's, and may be of any length."""
+    return hashlib.sha256(run.encode()).hexdigest()[:16]
+
+
+def place_of(task: Task) -> str:
+    """Where in a run a task stands, whatever the weights."""
+    return f"{task.trial} {task.kind} {task.round}"
+
+
 REPEATS = 3  # other weights for one round: a coordinator that lost its last journal entries asks so
 DAY = 86_400.0  # seconds over which questions are counted, whatever the runs are called
 
@@ -102,9 +111,8 @@ class Questions:
 
     def __init__(self, log: AuditLog, run: str, clock: Callable[[], float] = time.time) -> None:
         self._log, self._clock = log, clock
-        self._run = hashlib.sha256(run.encode()).hexdigest()[:16]
+        self._run = name_run(run)
         self._asked: dict[str, set[str]] = {}  # place -> questions of this run
-        self._opened: dict[str, tuple[str, ...]] = {}  # place -> whose sum was read
         self._times: list[float] = []
         self._read()
 
@@ -113,7 +121,7 @@ class Questions:
 
         Under other terms it is another one: of them the scaling is not agreed to beforehand.
         """
-        place = f"{task.trial} {task.kind} {task.round}"
+        place = place_of(task)
         name = hashlib.sha256(f"{digest(task)} {terms}".encode()).hexdigest()[:32]
         known = self._asked.setdefault(place, set())
         if name in known:
@@ -131,39 +139,15 @@ class Questions:
         known.add(name)
         self._times.append(now)
 
-    def open_sum(self, summed: str, survivors: Sequence[str]) -> None:
-        """Write down whose sum is read of an answer; another sum of the same one is refused."""
-        those = tuple(sorted(survivors))
-        before = self._opened.get(summed)
-        if before is None:
-            self._log.write(at=self._clock(), run=self._run, sum=summed, of=those)
-            self._opened[summed] = those
-        elif before != those:
-            raise Refusal(
-                f"a sum over {len(before)} sites was opened in this round already: beside one over "
-                f"{len(those)} others it would tell single uploads"
-            )
-
     def _read(self) -> None:
         now = self._clock()
         for line in self._log.lines():
-            if "place" in line and line["at"] > now - DAY:
-                self._times.append(line["at"])
-            if line["run"] != self._run:
+            if "place" not in line:  # of `SumLedger`
                 continue
-            if "place" in line:
+            if line["at"] > now - DAY:
+                self._times.append(line["at"])
+            if line["run"] == self._run:
                 self._asked.setdefault(line["place"], set()).add(line["question"])
-            else:
-                self._opened[line["sum"]] = tuple(line["of"])
-
-
-def name_sum(task: Task) -> str:
-    """The round of a training whose answers are summed, whatever the weights.
-
-    They are no part of it: next to the same weights give next to the same uploads, and two sums
-    over different sites would tell next to single ones.
-    """
-    return f"{task.trial} {task.kind} {task.round}"
 
 
 class HeldReceipts:

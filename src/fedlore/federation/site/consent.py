@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ...core import tree
 from ...core.store import write_whole
 from ...core.wire import LORE_TASKS, TASK_KINDS, TRAININGS, Task
 from ...engine.lore import MAIN, Trial, rungs
@@ -102,6 +103,8 @@ _ROUNDED = 1e-9
 def refuse_breach(terms: Terms, task: Task) -> None:
     """Raise where a task is none of those that the terms are about."""
     reason = find_breach(terms, task)
+    if not tree.finite(task.sent):
+        reason = f"'{task.kind}' of round {task.round} came with values that are not finite"
     if reason is not None:
         raise Refusal(reason)
 

@@ -11,8 +11,8 @@ from ...privacy.settings import ADDED
 from ..norms import UsualNorm
 from ..remote import Refusal
 from ..terms import Terms
-from .audit import Questions, name_sum
 from .folder import Kit
+from .sums import SumLedger
 
 
 class Guard:
@@ -22,9 +22,9 @@ class Guard:
     each time it is sent.
     """
 
-    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe, questions: Questions) -> None:
+    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe, sums: SumLedger) -> None:
         name = kit.file.name
-        self._questions, self._summing = questions, ""
+        self._sums, self._summing = sums, Task("", 0)
         self._usual = UsualNorm(terms.excess)
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
@@ -53,7 +53,7 @@ class Guard:
                     )
             reply = half.answer(task)
             if read is not None:  # on the disk before this site's share of the sum leaves it
-                self._questions.open_sum(self._summing, read)
+                self._sums.open(self._summing, read)
             return reply
 
     def summed(self, task: Task) -> Sequence[str] | None:
@@ -89,7 +89,7 @@ class Guard:
             filtered = bool(self._noising or self._hiding)
             hidden = apply_halves(self._hiding, task, reply, hides=filtered)
         if task.kind in SUMMED:  # only now: what is refused does not take the place of a sum
-            self._summing = name_sum(task.question())
+            self._summing = task.question()
         return hidden
 
 

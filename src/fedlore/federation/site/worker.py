@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...algorithms import FlatParams
+from ...answers.measured import Measured
+from ...core.examples import Examples
 from ...core.tree import Payload
-from ...core.wire import TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
+from ...core.wire import SUMMED, TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -18,7 +20,7 @@ from ..books import SiteBooks
 from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key
 from ..processes import cut_after
-from ..remote import Refusal
+from ..remote import Refusal, plain_text
 from ..terms import (
     Terms,
     describe_difference,
@@ -31,6 +33,7 @@ from .consent import refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
 from .lore import PERSONAL, LoreSite
+from .sums import DataVersion, SumLedger
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time
@@ -78,7 +81,7 @@ class Worker:
     """Answers tasks in this process, with everything that is ready kept ready."""
 
     def __init__(self, kit: Kit, say: Callable[[str], None] = lambda line: None) -> None:
-        self._kit, self._say = kit, say
+        self._kit, self._tell = kit, say
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
@@ -99,6 +102,7 @@ class Worker:
             self._compare(asked.receipt)
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
+            where |= {"noised": terms.privacy.spends} if task.kind in SUMMED else {}
             with cut_after(self._kit.file.policy.max_seconds):
                 reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
@@ -115,6 +119,10 @@ class Worker:
         self._note(event="answered", **sent, **where)
         self._say(f"round {task.round}: {task.kind} answered")
         return replace(reply, books=SiteBooks.of(self._books()).text())
+
+    def _say(self, line: str) -> None:
+        """Tell the owner; a part of it may be the coordinator's words."""
+        self._tell(plain_text(line))
 
     def _compare(self, roll: str) -> None:
         """Refuse where there is a receipt of more than the books of this site hold."""
@@ -206,6 +214,11 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
+    def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
+        """What was summed of these rows before, in whichever run."""
+        version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y)
+        return SumLedger(self._asked, terms.run, version, noised=terms.privacy.spends)
+
     def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
@@ -232,6 +245,6 @@ class Worker:
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
                 ) from error
-            questions = Questions(self._asked, terms.run)
-            self._ready = (text, part, Guard(self._kit, terms, recipe, questions), questions)
+            questions, sums = Questions(self._asked, terms.run), self._sums(terms, client.data)
+            self._ready = (text, part, Guard(self._kit, terms, recipe, sums), questions)
         return self._ready[1:]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.tree import Params, Payload
-from ...core.wire import ASIDE, MISFIT, SUMMED, Reply, Task
+from ...core.wire import ASIDE, MISFIT, SUMMED, Reply, Task, name_content
 from ...errors import FedloreError
 from .fixedpoint import FixedPoint, encode_words, summands
 
@@ -36,6 +36,7 @@ class Pact:
     threshold: int  # t: so many must last until the end, or nothing is learned
     bits: int
     weights: str
+    content: str  # what is asked: sites that were sent other weights share no masks
 
     def text(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode()
@@ -113,6 +114,7 @@ def make_pact(
         needed,
         FixedPoint(here).bits,
         weights if task.kind == "train" else "equal",
+        name_content(task),
     )
 
 
@@ -132,7 +134,7 @@ def read_pact(task: Task) -> Pact:
         found: dict[str, Any] = json.loads(raw_bytes(task.sent[PACT]["pact"]))
         pact = Pact(**(found | {"cohort": tuple(found["cohort"])}))
         whole = [pact.round, pact.threshold, pact.bits]
-        words = [pact.run, pact.trial, pact.kind, pact.weights, *pact.cohort]
+        words = [pact.run, pact.trial, pact.kind, pact.weights, pact.content, *pact.cohort]
         legal = all(type(n) is int for n in whole) and all(type(w) is str for w in words)
     except (KeyError, TypeError, ValueError, AttributeError):
         legal = False

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ...core.store import Layout, write_whole
-from ...core.wire import ONLY, SUMMED, Reply, Task, Transport
+from ...core.wire import ONLY, SUMMED, TASK_KINDS, Reply, Task, Transport, name_quantity
 from ...errors import FedloreError
-from ..filters import RoundVoid, common_steps
+from ..filters import RoundVoid, SumWithheld, common_steps
 from .crypto import (
     COMMITMENT,
     KEY,
@@ -35,28 +35,39 @@ class OpenedSums:
     A site that has given its shares for one list of survivors gives none for another in that
     round. Were half of the sites asked for one list and the others for the next, neither could ever
     be opened. So the coordinator writes down whom it asks before it does, and asks for no other
-    after a crash.
+    after a crash. Sums of the rows alone are the same in every training: of them it asks for no
+    other ever again.
     """
 
     def __init__(self, path: Path, run: str) -> None:
         self._path, self._run = path, run
-        self._of: dict[str, list[str]] = {}
+        self._of: dict[str, list[str]] = {}  # by place in this run
+        self._ever: dict[str, list[str]] = {}  # of rows alone, by content
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(path.read_text(encoding="utf-8"))
+            self._ever = dict(found["ever"])
             self._of = dict(found["of"]) if found["run"] == run else {}
 
     def before(self, task: Task) -> Sequence[str]:
         """The survivors that were asked for already, nobody where none were."""
-        return self._of.get(_place(task), ())
+        return self._of.get(_place(task), self._ever.get(name_quantity(task), ()))
 
     def note(self, task: Task, survivors: Sequence[str]) -> None:
         """Write down whose sum is asked for now."""
         self._of[_place(task)] = sorted(survivors)
-        write_whole(self._path, json.dumps({"run": self._run, "of": self._of}))
+        if not TASK_KINDS[task.kind].trains and not task.trial:
+            self._ever.setdefault(name_quantity(task), sorted(survivors))
+        text = json.dumps({"run": self._run, "of": self._of, "ever": self._ever})
+        write_whole(self._path, text)
 
 
 def _place(task: Task) -> str:
     return f"{task.trial} {task.kind} {task.round}"
+
+
+def _asked_before(missing: set[str]) -> str:
+    names = ", ".join(sorted(missing))
+    return f"a sum with {names} was asked for before, and sites open no other one"
 
 
 _SHARED = ("seeds", "pairs")  # what shares are given of
@@ -87,6 +98,8 @@ class SumServer:
         self._agree(task, to)  # too few to be asked are an error of whoever asks
         try:
             reply = self._summed(task, to)
+        except SumWithheld:
+            raise
         except RoundVoid as reason:
             _log.warning("round %s: '%s' is void: %s", task.round, task.kind, reason)
             return
@@ -94,16 +107,15 @@ class SumServer:
 
     def _summed(self, task: Task, to: Sequence[str]) -> Reply:
         before = () if self._opened is None else self._opened.before(task)
-        pact, replies = self._uploads(task, [s for s in to if s in before] if before else to)
+        if not set(before) <= set(to):
+            raise SumWithheld(_asked_before(set(before) - set(to)))
+        pact, replies = self._uploads(task, before or to)
         layout, words = alike(replies, pact.round)
         sealed = {s: part for s in words if (part := _read_sealed(pact, s, replies[s])) is not None}
         survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
         if before and survivors != list(before):
-            missing = ", ".join(sorted(set(before) - set(survivors)))
-            raise RoundVoid(
-                f"a sum with {missing} was asked for before, and sites open no other one"
-            )
+            raise SumWithheld(_asked_before(set(before) - set(survivors)))
         if self._opened is not None:
             self._opened.note(task, survivors)
         steps = common_steps([replies[site] for site in survivors])

@@ -1,0 +1,316 @@
+"""A coordinator that asks honest-looking questions twice: no sums that tell single sites' apart."""
+
+import itertools
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+
+from fedlore.core.wire import SUMMED, Task, name_content
+from fedlore.engine import Local
+from fedlore.engine.loop import scale_together, start_run
+from fedlore.federation.coordinator import training as coordinator
+from fedlore.federation.household import local_sites
+from fedlore.federation.remote import Refusal
+from fedlore.federation.settings import read_deployed
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.sums import DataVersion, SumLedger
+from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import terms_of
+from fedlore.privacy.filters import WITHHELD
+from fedlore.privacy.secagg.filter import SecureAggregation
+
+from .inside import Inside, around, edited
+from .test_chosen import MENU, chosen, own_models
+from .test_lying import Lying
+from .test_masked import masked, watched
+
+#: Three candidates, so that there are short trials beside those of full length.
+RUNGS = MENU.replace("]\n\n[model]", "  {hears = false, plain = 0.5},\n]\n\n[model]")
+
+
+class Curious:
+    """A coordinator that asks sites what it likes, through masks, and keeps what it reads."""
+
+    def __init__(self, folder):
+        self.homes = sorted((folder / "sites").iterdir())
+        self.terms = terms_of(read_deployed(folder), run="x", participants=len(self.homes))
+        self.refusals = []
+
+    def ask(self, task, *, without=(), run="x"):
+        """The sum over all sites, or all but some; sites are started anew each time."""
+        text = replace(self.terms, run=run).text()
+        way = Lying({h.name: Worker(read_kit(h)) for h in self.homes}, text)
+        names = [h.name for h in self.homes if h.name not in without]
+        way.clients = lambda: names
+        found = list(SecureAggregation(asked=4, run=run).over(way).exchange(task, names))
+        self.refusals = way.refusals
+        return found
+
+    def start(self, trial):
+        recipe = self.terms.recipe(trial)
+        return recipe.algorithm.send(start_run(recipe).state)
+
+
+@pytest.fixture
+def curious(tmp_path):
+    return Curious(chosen(tmp_path / "fed", secure=True, search_space=RUNGS))
+
+
+def train(curious, trial, round=1):
+    rate = curious.terms.plan.rate(round, int(trial.rpartition("/")[2]))
+    return Task("train", round, curious.start(trial), curious.terms.seed, rate, trial=trial)
+
+
+def weighted(curious):
+    """Sums behind a bend: from a model that is 0 their weights are next to 1."""
+    one_shot = curious.terms.search_space.one_shot
+    size = len(one_shot.basis.groups(one_shot.columns(curious.terms.features)))
+    sent = {"mean": torch.zeros(size, dtype=torch.float64), "link": torch.tensor(1)}
+    return Task("gram", 1, {"one_shot": sent})
+
+
+TWICE = {
+    "sums of rows, plain and weighted": lambda c: (Task("gram", 0), weighted(c)),
+    "a fold's training and the main one": lambda c: (train(c, "2/0/3"), train(c, "2/main/3")),
+    "two folds from one start": lambda c: (train(c, "2/0/3"), train(c, "2/1/3")),
+    "the same question again": lambda c: (Task("moments", 0), Task("moments", 0)),
+}
+
+
+@pytest.mark.parametrize("questions", TWICE.values(), ids=TWICE)
+@pytest.mark.parametrize("run", ["x", "another"])
+def test_of_the_same_content_no_sum_over_other_sites_is_opened(curious, questions, run):
+    """One over four sites and one over three would be the fourth's own, to the last digit."""
+    first, second = questions(curious)
+    assert len(curious.ask(first)) == 1
+    assert curious.ask(second, without=["plant-4"], run=run) == []
+    assert len(curious.refusals) == 3
+    assert all(reason.startswith(WITHHELD) for reason in curious.refusals)
+    assert len(curious.ask(second, run=run)) == 1  # of the same sites it tells nothing new
+
+
+def test_sites_that_were_sent_different_weights_share_no_masks(curious):
+    """Each of them works out the name of what it was asked, and masks are made of it."""
+    way = SecureAggregation(asked=4, run="x")
+    names, task = [h.name for h in curious.homes], train(curious, "2/main/3")
+    other = {k: {n: t + 1e-6 for n, t in b.items()} for k, b in task.sent.items()}
+    pacts = [way.pact(Task("train", 1, sent, trial="2/main/3"), names) for sent in
+             (task.sent, other)]  # fmt: skip
+    assert pacts[0] != pacts[1]
+
+
+def test_a_few_changed_rows_are_not_told_by_the_same_sum_again(curious):
+    """The difference of the two sums would be those rows'."""
+    assert len(curious.ask(Task("gram", 0))) == 1
+    table = curious.homes[0] / "train.csv"
+    head, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([head, *rows[1:]]) + "\n")
+    curious.ask(Task("gram", 0), run="another")
+    assert len(curious.refusals) == 1 and "have changed since" in curious.refusals[0]
+    table.write_text("\n".join([head, *rows[len(rows) // 2 :]]) + "\n")
+    assert len(curious.ask(Task("gram", 0), run="a third")) == 1  # half of them are other data
+
+
+def test_a_version_of_rows_begins_when_a_third_are_others(tmp_path):
+    x, y, path = torch.arange(30.0)[:, None], torch.zeros(30).long(), tmp_path / "rows.json"
+    first = DataVersion.of(path, x, y)
+    assert first.name == first.rows == DataVersion.of(path, x.flip(0), y).rows
+    few = DataVersion.of(path, x + 9, y)
+    assert few.name == first.name and few.rows != first.rows
+    assert DataVersion.of(path, x + 18, y).name != first.name  # in small steps as in a large one
+    assert DataVersion.of(path, x, y) == first
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("space", "rounds", "times"), [pytest.param(RUNGS, 6, 1, marks=pytest.mark.slow), (MENU, 3, 2)]
+)
+def test_the_honest_recipe_sums_nothing_twice(tmp_path, monkeypatch, space, rounds, times):
+    """Not in one training, and of two trainings only what the rows alone decide."""
+    folder = chosen(tmp_path / "fed", secure=True, search_space=space)
+    edited(folder / "federation.toml", ("rounds = 3", f"rounds = {rounds}"))
+    inside, seen = Inside(folder, monkeypatch), []
+    inside.wrap["plant-1"] = watched(seen)
+    for _ in range(times):
+        inside.train()
+    asked = [name_content(task) for task, _ in seen if task.kind in SUMMED]
+    twice = {name.partition(" ")[0] for name in asked if asked.count(name) > 1}
+    # a vote without a trial is on links, which the rows alone decide
+    assert twice == ({"moments", "gram", "vote"} if times > 1 else set())
+    voted = [name_content(task) for task, _ in seen if task.kind == "vote" and task.trial]
+    assert len(set(voted)) == len(voted)
+    lengths = {task.trial.rpartition("/")[2] for task, _ in seen if task.kind == "train"}
+    assert lengths == ({"3", "6"} if rounds == 6 else {"3"})  # short trials, and those that follow
+
+
+def first_uploads(folder, salt):
+    """What each site sends in the first round of the first candidate's training."""
+    f = read_deployed(folder)
+    recipe = terms_of(f, run="x", participants=4).recipe("0/main/3")
+    sites = Local([read_kit(home).client(f.schema) for home in local_sites(folder)], recipe)
+    recipe = replace(recipe, scaler=scale_together(sites))
+    sites = Local([read_kit(home).client(f.schema) for home in local_sites(folder)], recipe)
+    task = Task("train", 1, recipe.algorithm.send(start_run(recipe, salt).state))
+    return {
+        reply.client: torch.cat([t.flatten() for t in reply.upload["model"].values()]).double()
+        for reply in sites.exchange(task, sites.clients())
+    }
+
+
+def test_from_another_start_two_sums_do_not_tell_a_single_upload(tmp_path):
+    """Their difference is no nearer to it than it is long; from the same start it is the upload."""
+    folder = chosen(tmp_path / "fed")
+    one, other = (first_uploads(folder, salt) for salt in ("a", "b"))
+    for lost, upload in one.items():
+        for second, near in ((one, True), (other, False)):
+            rest = sum(u for name, u in second.items() if name != lost)
+            error = float((sum(one.values()) - rest - upload).norm() / upload.norm())
+            assert (error < 1e-9) == near and (error > 0.5) != near
+
+
+ADDED = pytest.param("and was not in the first", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("gone", ["before the second training", ADDED])
+def test_a_site_that_is_lost_or_added_ends_no_training(tmp_path, monkeypatch, gone):
+    folder = chosen(tmp_path / "fed", secure=True)
+    edited(folder / "federation.toml", ("deadline = 20.0", "deadline = 2.0"))
+    inside, lines = Inside(folder, monkeypatch), []
+    inside.absent |= {"plant-4"} if "not in" in gone else set()
+    inside.train()
+    inside.absent ^= {"plant-4"}
+    inside.train(line=lines.append)
+    if "not in" in gone:  # the sums over the three are asked for again, and serve all four
+        assert "the one-shot model is made" in lines
+        assert len(own_models(folder)) == 4
+    else:
+        assert any("the last scaling stays" in line for line in lines)
+        assert any("without the one-shot model" in line for line in lines)
+
+
+def test_a_training_that_cannot_go_on_begins_anew(tmp_path, monkeypatch):
+    """A sum was opened by half, then a site of it was lost: nobody opens another one."""
+    folder = masked(tmp_path / "fed", sites=4)
+    inside, lines = Inside(folder, monkeypatch), []
+
+    def lose(task):
+        if task.kind == "unmask" and task.round == 2 and "plant-4" not in inside.absent:
+            inside.absent.add("plant-4")
+            raise RuntimeError("the power is gone")
+
+    def fail(task):
+        if task.kind == "unmask" and task.round == 2 and len(failed) < 1:
+            failed.append(task)
+            raise RuntimeError("the power is gone, too")
+
+    failed = []
+    monkeypatch.setattr(coordinator, "ATTEMPTS", 2)
+    inside.wrap |= {"plant-4": around(lose), "plant-3": around(fail)}
+    run = inside.train(line=lines.append)
+    assert any("begins anew, from another start" in line for line in lines)
+    assert [row["merged"] for row in run.rows if "merged" in row] == [3, 3, 3]
+
+
+class Memory:
+    """A ledger's lines, not on a disk."""
+
+    def __init__(self):
+        self.kept = []
+
+    def lines(self):
+        yield from self.kept
+
+    def write(self, **facts):
+        self.kept.append(facts)
+
+
+def opened(schedule, sites):
+    """What a coordinator reads of a schedule: the cohorts of each content, by the real ledgers."""
+    ledgers = {name: SumLedger(Memory(), "run", DataVersion("d", "d")) for name in sites}
+    found = {}
+    for number, (content, cohort) in enumerate(schedule):
+        task = Task("train", number, {"model": {content: torch.zeros(1)}})
+        if all(_agrees(ledgers[site], task, cohort) for site in cohort):
+            found.setdefault(content, []).append(cohort)
+    return found
+
+
+def _agrees(ledger, task, cohort):
+    try:
+        ledger.open(task, cohort)
+    except Refusal:
+        return False
+    return True
+
+
+def rank(rows):
+    """By fractions, so that nothing is a matter of rounding."""
+    rows, found = [[Fraction(v) for v in row] for row in rows], 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((r for r in range(found, len(rows)) if rows[r][column]), None)
+        if pivot is None:
+            continue
+        rows[found], rows[pivot] = rows[pivot], rows[found]
+        for r in range(found + 1, len(rows)):
+            by = rows[r][column] / rows[found][column]
+            rows[r] = [a - by * b for a, b in zip(rows[r], rows[found], strict=True)]
+        found += 1
+    return found
+
+
+def tells(cohorts, sites, least=3):
+    """Whether a combination of the sums is about fewer sites, by trying all sets of so few."""
+    matrix = [[int(site in cohort) for site in sites] for cohort in cohorts]
+    whole = rank(matrix)
+    for few in itertools.combinations(range(len(sites)), least - 1):
+        rest = [[v for i, v in enumerate(row) if i not in few] for row in matrix]
+        if rank(rest) < whole:
+            return True
+    return False
+
+
+def cohorts_of(sites):
+    return [c for n in range(3, len(sites) + 1) for c in itertools.combinations(sites, n)]
+
+
+def recipe_of(training):
+    """A short training of the honest recipe: what every round of it is about."""
+    fresh = [f"{training} {trial} {k}" for trial in ("0/0", "1/0", "main") for k in ("1", "vote")]
+    return ["moments", "gram", *fresh][:6]
+
+
+def patterns(questions, sites, dropouts):
+    places = list(itertools.product(range(len(questions)), sites))
+    for gone in itertools.combinations(places, dropouts):
+        yield [
+            (content, tuple(s for s in sites if (number, s) not in gone))
+            for number, content in enumerate(questions)
+        ]
+
+
+@pytest.mark.parametrize("count", [4, 5, pytest.param(6, marks=pytest.mark.slow)])
+def test_the_recipe_twice_with_one_or_two_dropouts_tells_no_single_site(count):
+    """Every pattern of them over twelve questions; without the ledgers many would tell."""
+    sites = "abcdef"[:count]
+    questions, would = [*recipe_of(1), *recipe_of(2)], 0
+    for dropouts in (1, 2):
+        for schedule in patterns(questions, sites, dropouts):
+            schedule = [(content, c) for content, c in schedule if len(c) >= 3]
+            for cohorts in opened(schedule, sites).values():
+                assert not tells(cohorts, sites)
+            asked = [[c for name, c in schedule if name == q] for q in ("moments", "gram")]
+            would += any(tells(cohorts, sites) for cohorts in asked)
+    assert would > 0
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(2000), marks=pytest.mark.slow)])
+def test_no_schedule_of_twelve_questions_tells_single_sites(seeds):
+    for seed in seeds:
+        draw = random.Random(seed)
+        sites = "abcdef"[: draw.randint(4, 6)]
+        schedule = [(draw.choice("xy"), draw.choice(cohorts_of(sites))) for _ in range(12)]
+        for cohorts in opened(schedule, sites).values():
+            assert not tells(cohorts, sites)
