@@ -43,11 +43,11 @@ def test_the_report_names_survivors_and_counts_time():
 
 @pytest.mark.slow
 def test_a_run_tells_killed_from_survived():
-    text = (ROOT / SOURCE / "privacy/secagg/shamir.py").read_text()
+    text = (ROOT / SOURCE / "privacy/secagg/crypto.py").read_text()
 
     def mutant(old, new):
         test = "tests/privacy/test_shamir.py"
-        return Mutant(new, "privacy/secagg/shamir.py", text.index(old), old, new, ((test,),))
+        return Mutant(new, "privacy/secagg/crypto.py", text.index(old), old, new, ((test,),))
 
     mutants = [
         mutant("entropy(SHARE + 15)", "entropy(3)"),
