@@ -37,7 +37,6 @@ from ...models.own.mixture import (
     class_weights,
     mix,
     number_weights,
-    scale_weights,
 )
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
@@ -46,7 +45,7 @@ from .report import compare, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
-from .start import ONE_SHOT, StartShares, first_weights
+from .start import ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -61,7 +60,6 @@ from .temperature import (
     temper,
 )
 
-SMALL = 0.01  # a weight below which a member is left out
 PARTS = 5  # in which the weights are tried on rows they were not learned from
 LOCAL_BEST, MIXTURE = "local best", "mixture"
 
@@ -251,18 +249,6 @@ def choose_members(
     return Chosen(tuple(models), tuple(weights), share, mixed, report)
 
 
-def prune_members(
-    members: Sequence[StackMember], weights: Tensor
-) -> tuple[list[StackMember], list[float]]:
-    """The members that count; the network is always one of them."""
-    kept = [
-        (member, float(w))
-        for member, w in zip(members, weights, strict=True)
-        if w >= SMALL or member.name == NETWORK
-    ]
-    return [member for member, _ in kept], list(scale_weights([w for _, w in kept]))
-
-
 def cross_chosen(own: Sequence[Tensor], losses: Any, rows: int) -> Tensor:
     """What the best own model says of each row, chosen by its losses on the other rows.
 
@@ -284,14 +270,6 @@ def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
     gain = before - after
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     return float(gain.mean()) > errors * error
-
-
-def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
-    """Weights (j,) with at least `least` for the expert; the others keep their proportions."""
-    his = torch.tensor([name == EXPERT for name in names])
-    if not his.any() or float(weights[his]) >= least:
-        return weights
-    return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
 
 
 def best_of_each(own: Own) -> list[OwnModel]:

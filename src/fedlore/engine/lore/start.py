@@ -1,4 +1,4 @@
-"""Where the weights of an ensemble begin and are drawn to: as usual, or as the sites voted."""
+"""The weights of an ensemble: where they begin, which count, and the least that the expert has."""
 
 import math
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ STARTS: tuple[StartShares, ...] = (
     (0.1, 0.2, 0.7),
 )
 MOST_STARTS = 10  # that a site judges
+SMALL = 0.01  # a weight below which a member is left out
 
 
 def read_starts(sent: Params) -> list[StartShares]:
@@ -55,3 +56,23 @@ def first_weights(members: Sequence[StackMember], start: StartShares | None = No
     each = [usual[0] if m.shared else usual[-1] for m in members if m.name != EXPERT]
     found = [usual.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
     return torch.stack(found) / torch.stack(found).sum()
+
+
+def prune_members(
+    members: Sequence[StackMember], weights: Tensor
+) -> tuple[list[StackMember], list[float]]:
+    """The members that count; the network is always one of them."""
+    kept = [
+        (member, float(w))
+        for member, w in zip(members, weights, strict=True)
+        if w >= SMALL or member.name == NETWORK
+    ]
+    return [member for member, _ in kept], list(scale_weights([w for _, w in kept]))
+
+
+def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
+    """Weights (j,) with at least `least` for the expert; the others keep their proportions."""
+    his = torch.tensor([name == EXPERT for name in names])
+    if not his.any() or float(weights[his]) >= least:
+        return weights
+    return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
