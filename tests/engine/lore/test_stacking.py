@@ -7,16 +7,15 @@ from hypothesis import strategies as st
 
 from fedlore import ConfigError
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.stacking import (
-    EXPERT,
-    NETWORK,
-    PARTS,
+from fedlore.engine.lore.stacking import EXPERT, NETWORK, PARTS, StackMember, cross_chosen
+from fedlore.engine.lore.start import (
+    ONE_SHOT,
     SMALL,
-    StackMember,
-    cross_chosen,
+    STARTS,
+    first_weights,
     prune_members,
+    read_starts,
 )
-from fedlore.engine.lore.start import ONE_SHOT, STARTS, first_weights, read_starts
 from fedlore.models.ensemble import Ensemble, with_expert
 from fedlore.models.own.members import mask_logits
 
