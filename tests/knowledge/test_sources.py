@@ -132,7 +132,7 @@ def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
         (
             'table = "range.csv"',
             'bands = "cuts.json"\nof = "ash"',
-            "'bands' is no source of a range",
+            "'bands' is not a source of a range",
         ),
         ('of = "ash"', 'of = "ash"\nformula = "ash"', "has formula and bands"),
     ],

@@ -12,7 +12,7 @@ from fedlore.answers.scores import rmse
 from fedlore.core.rng import stream
 from fedlore.data.public import first_found, places
 from fedlore.look.tables import Cell
-from fedlore_lab.cli import regression as command
+from fedlore_lab.cli import paper as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
 from fedlore_lab.paper.numbers import tables as regression_tables

@@ -13,9 +13,9 @@ from rich.text import Text
 from ..core.examples import Examples
 from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
+from ..knowledge.audit import rule_report
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..look.tables import TextTable

@@ -57,7 +57,7 @@ class Packed:
         data = self.members.get(name)
         if data is None:
             raise KnowledgeError(
-                f"{FILE} names the file {name[:100]!r}, which is no member of the bundle"
+                f"{FILE} names the file {name[:100]!r}, which is not in the bundle"
             )
         return data
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.history import Row
 from ..errors import FedloreError
 from ..experiments.intervals import MeanInterval, interval
+from ..look.page import colour, marker, shades
 from ..look.plots import INK, Plot, short_text
-from ..look.style import colour, marker, shades
 from .panels import (
     Case,
     Line,

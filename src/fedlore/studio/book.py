@@ -15,9 +15,8 @@ from ..kernel.schema import Feature, Schema
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.formulas import Formula
 from ..knowledge.signing import check_signed
-from ..look.page import Section, page
+from ..look.page import COLOURS, Section, page
 from ..look.plots import Drawing, Plot, draw
-from ..look.style import COLOURS
 from ..look.tables import TextTable
 from .checks import judge, read_schema
 from .draft import now

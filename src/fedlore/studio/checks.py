@@ -11,7 +11,7 @@ from ..kernel.sheets import POLICIES
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
-from ..look.values import plain_values
+from ..look.tables import plain_values
 from .answers import first_error
 from .draft import Workspace
 from .grids import RuleGrid, read_grids, sources_in

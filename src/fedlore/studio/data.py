@@ -16,11 +16,11 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
 from ..kernel.schema import Schema
 from ..kernel.sheets import Rule
+from ..knowledge.audit import rule_report
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.soft import lone_expert
-from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Table
 from .answers import hear_knowledge, name_values, tables_in, usable
 from .checks import judge

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
-from ..look.values import plain_values
+from ..look.tables import plain_values
 from .book import write_book
 from .checks import check_draft, judge, show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data

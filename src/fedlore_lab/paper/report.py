@@ -8,9 +8,9 @@ from fedlore.core.history import Row, read_rows
 from fedlore.look.tables import TextTable
 from fedlore.report import percent_text, published, tables, write_report
 
-from .protocol import Setup, read_protocol
 from .realcoke import over_rows
 from .study import TABLES, Study
+from .tasks import Setup, read_protocol
 
 
 def paper_tables(rows: Sequence[Row], name: str) -> list[TextTable]:

@@ -20,8 +20,7 @@ from fedlore.experiments import (
 )
 
 from .drawings import PaperDrawings
-from .protocol import Protocol, Setup, level, read_protocol
-from .tasks import PAPER_TASKS
+from .tasks import PAPER_TASKS, Protocol, Setup, level, read_protocol
 
 TABLES = ("approaches", "data", "lambda")
 _TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # the paper's figure

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ...look.style import THEME
+from ...look.page import THEME
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise KnowledgeError(f"{short(text)} is no number: write it with a point, such as 0.9")
+        raise KnowledgeError(f"{short(text)} is not a number: write it with a point, such as 0.9")
     return value
 
 

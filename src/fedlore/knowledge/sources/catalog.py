@@ -175,7 +175,7 @@ def _kind(values: Values, asked: Asked) -> SourceKind:
     key, kind = next(iter(named.items()))
     if asked not in kind.asked:
         able = [k for k, one in SOURCE_KINDS.items() if asked in one.asked]
-        raise KnowledgeError(f"'{key}' is no source of {_WORDS[asked]}: {', '.join(able)}")
+        raise KnowledgeError(f"'{key}' is not a source of {_WORDS[asked]}: {', '.join(able)}")
     return kind
 
 
