@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from ..errors import FedloreError
-from .plots import Drawing, inline, save_drawing
+from .plots import DrawnPlot, inline, save_drawing
 from .tables import Cell, TextTable
 
 __all__ = ["Section", "page", "save_page"]
@@ -23,7 +23,7 @@ class Section:
     title: str
     warnings: tuple[str, ...] = ()
     tables: tuple[TextTable, ...] = ()
-    plots: tuple[Drawing, ...] = ()
+    plots: tuple[DrawnPlot, ...] = ()
 
 
 def page(
@@ -53,7 +53,7 @@ def page(
     )
 
 
-def save_page(out: Path, files: Mapping[str, str], drawings: Iterable[Drawing]) -> None:
+def save_page(out: Path, files: Mapping[str, str], drawings: Iterable[DrawnPlot]) -> None:
     """Write a page and what stands beside it into a folder, its drawings into plots/."""
     try:
         (out / "plots").mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def _section(section: Section, number: int) -> str:
     return "\n".join([*parts, "</section>"])
 
 
-def _figure(drawing: Drawing, prefix: str) -> str:
+def _figure(drawing: DrawnPlot, prefix: str) -> str:
     return (
         f"<figure>\n{inline(drawing, prefix)}\n"
         f"<figcaption>{escape(drawing.plot.caption)}</figcaption>\n</figure>\n"

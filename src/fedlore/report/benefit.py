@@ -10,7 +10,7 @@ from ..core.metrics import ReliabilityBin
 from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page
-from ..look.plots import Drawing, draw
+from ..look.plots import DrawnPlot, draw
 from ..look.tables import Cell, TextTable
 from .panels import plain_text
 from .reliability import TERMS as RELIABILITY
@@ -78,7 +78,7 @@ def _reliability(table: Mapping[str, Any]) -> Section:
     number = table["measure"] != "accuracy"
     bins = [ReliabilityBin(**part) for part in table["diagram"]]
     shown = held_table(bins) if number else scores_table(table["probabilities"])
-    drawn: tuple[Drawing, ...] = ()
+    drawn: tuple[DrawnPlot, ...] = ()
     if find_spec("matplotlib") is not None:  # the table says it without
         plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
         drawn = tuple(draw(plot) for plot in plots)

@@ -16,11 +16,10 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hide_others, is_heard
-from ..knowledge.soft import Softened
+from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..knowledge.sources.table import is_of_number, rule_text
-from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words.en import case_words
@@ -106,8 +105,7 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
     """Every rule that hits or may hit, with what becomes of it."""
     told: list[dict[str, Any]] = []
     spoken = ""  # who spoke first among several experts
-    said: Any = known.prediction
-    expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    expert, mostly = split_prediction(known.prediction)
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
@@ -127,7 +125,7 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
 
 def _with_shares(told: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
     """The same rules, each with the share of cases in which it holds, where it says one."""
-    if not isinstance(model, SoftTable):
+    if not model.confidences:
         return told
     shares = {model.table.label(i): case_words(c) for i, c in enumerate(model.confidences)}
     return [one | {"text": one["text"] + shares[one["label"]]} for one in told]

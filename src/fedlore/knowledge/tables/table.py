@@ -149,6 +149,11 @@ class Table:
         return self
 
     @property
+    def confidences(self) -> tuple[float, ...]:
+        """In which share of cases each rule holds; none are stated of rules that always do."""
+        return ()
+
+    @property
     def place(self) -> Place:
         """Where the whole table stands."""
         return Place(self.name, self.rules[0].place.sheet)
