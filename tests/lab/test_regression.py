@@ -15,7 +15,7 @@ from fedlore.look.tables import Cell
 from fedlore_lab.cli import paper as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
-from fedlore_lab.paper.numbers import tables as regression_tables
+from fedlore_lab.paper.numbers import study as regression_tables
 from fedlore_lab.paper.numbers.sets import SOURCES, NumberRows, load_numbers, oracle_sets, sites
 from fedlore_lab.paper.numbers.study import NumberStudy, run_regression, train_direct
 

@@ -52,7 +52,9 @@ def write_benefit(path: Path) -> Path:
         target = path.with_suffix(".html")
         write_private(target, html.encode())
     except OSError as error:
-        raise FedloreError(f"cannot write beside '{path}': {error.strerror}") from None
+        raise FedloreError(
+            f"cannot write '{path.with_suffix('.html')}': {error.strerror}"
+        ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise FedloreError(f"'{path}' is not a table of a site: {error!r}") from None
     return target

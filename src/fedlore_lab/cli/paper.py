@@ -18,19 +18,20 @@ from fedlore.look.page import Section, page
 from fedlore.look.tables import markdown
 
 from ..paper.numbers.sets import SOURCES
-from ..paper.numbers.study import RANGES, NumberStudy, run_regression
-from ..paper.numbers.tables import (
+from ..paper.numbers.study import (
+    RANGES,
+    NumberStudy,
     beats,
     bins_of,
     detail_table,
     report,
     rmse_table,
+    run_regression,
     shown_bins,
     worst_violation,
 )
 from ..paper.realcoke import run_measured, run_simulated
-from ..paper.report import case_page, paper_tables, study_page
-from ..paper.study import Study, run_study
+from ..paper.study import Study, case_page, paper_tables, run_study, study_page
 
 _TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",

@@ -24,11 +24,10 @@ from .answer import (
     needs_token,
     problems,
 )
-from .guard import Doorkeeper, ServeLimits
+from .guard import Doorkeeper, Page, ServeLimits
 from .metrics import Metrics
 from .monitor import RecordKeeper, add_monitor
 from .rows import Reader, row_schema
-from .web import Page
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,9 +1,10 @@
-"""The door: who may ask, how much, for how long; and what every answer carries.
+"""The door: who may ask, how much, for how long; what every answer carries, and the page.
 
 A plain ASGI layer around the application, so that nothing reaches it unchecked.
 """
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -12,12 +13,14 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.responses import JSONResponse
 
 from ...errors import ConfigError, FedloreError
+from ...look.page import THEME
 
 SHORTEST = 16  # characters of a token
 
@@ -254,3 +257,36 @@ def _host(header: bytes) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page and the policy under which a browser shows it."""
+
+    html: str
+    policy: str
+
+    @staticmethod
+    def read() -> "Page":
+        """The page as it is sent; only this very style and this very script may run in it."""
+        folder = files(__package__) / "page"
+        html, style, monitor, script = (
+            (folder / name).read_text(encoding="utf-8")
+            for name in ("page.html", "page.css", "monitor.js", "page.js")
+        )
+        return Page.join(html, THEME + style, script + monitor)
+
+    @staticmethod
+    def join(html: str, style: str, script: str) -> "Page":
+        """Style and script put into the places that the page has for them."""
+        whole = html.replace("/*style*/", style).replace("/*script*/", script)
+        policy = (
+            f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
+            "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+            "frame-ancestors 'none'"
+        )
+        return Page(whole, policy)
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ...bundle.serve.guard import (
     OPEN,
     Doorkeeper,
+    Page,
     Receive,
     Scope,
     Send,
@@ -24,7 +25,6 @@ from ...bundle.serve.guard import (
     names_of,
 )
 from ...bundle.serve.server import showing
-from ...bundle.serve.web import Page
 from ...errors import ConfigError
 from ...look.page import CSS
 from .coordinator import Brief, brief_overview, overview_changes, show_overview

@@ -34,15 +34,13 @@ class Axis:
     def of(feature: Feature, conditions: Iterable[Condition]) -> "Axis":
         known = set(conditions)
         if feature.levels:
-            chosen = [set(c.chosen) for c in known if isinstance(c, Levels)]
+            chosen = [set(c.chosen) for c in known]
             groups: dict[tuple[bool, ...], list[int]] = {}
             for level in range(len(feature.levels)):
                 groups.setdefault(tuple(level in some for some in chosen), []).append(level)
             return Axis(feature, groups=tuple(map(tuple, groups.values())))
         start, stop = axis_scope(feature)
-        ends = {
-            end for c in known if isinstance(c, NumberSpans) for span in c.spans for end in span
-        }
+        ends = {end for condition in known for span in condition.spans for end in span}
         inner = sorted(end for end in ends if start < end < stop)
         cells = (Span(*pair) for pair in pairwise((start, *inner, stop)))
         return Axis(feature, spans=tuple(cell for cell in cells if holds_a_float(cell)))
@@ -52,7 +50,7 @@ class Axis:
 
     def runs(self, condition: Condition) -> list[Stretch]:
         """The cells that satisfy a condition, as runs of neighbours."""
-        if isinstance(condition, Levels):
+        if condition.chosen:
             chosen = set(condition.chosen)
             inside = [i for i, group in enumerate(self.groups) if group[0] in chosen]
             parts = groupby(enumerate(inside), key=lambda pair: pair[1] - pair[0])
