@@ -152,43 +152,30 @@ OUT = Path("results")
 paper_app.command()(regression)
 
 
-@paper_app.command()
-def approaches(
-    dataset: Dataset = "covtype",
-    protocol: _Protocol = "fair",
-    range: _Range = "all",
-    seeds: Seeds = 5,
-    out: Out = OUT,
-    threads: Threads = 1,
-) -> None:
-    """Eight approaches per client at 1 % of the training rows: the paper's table 3, and more."""
-    _run(Study("approaches", dataset, protocol, _kinds(range), seeds), out, threads)
+def _add_study(name: str, about: str, ranges: str) -> None:
+    """A command for a table of the paper, or its figure, with the ranges it is run with."""
+
+    @paper_app.command(name, help=about)
+    def study(
+        dataset: Dataset = "covtype",
+        protocol: _Protocol = "fair",
+        range: _Range = ranges,
+        seeds: Seeds = 5,
+        out: Out = OUT,
+        threads: Threads = 1,
+    ) -> None:
+        _run(Study(name, dataset, protocol, _kinds(range), seeds), out, threads)
 
 
-@paper_app.command()
-def data(
-    dataset: Dataset = "covtype",
-    protocol: _Protocol = "fair",
-    range: _Range = "oracle",
-    seeds: Seeds = 5,
-    out: Out = OUT,
-    threads: Threads = 1,
-) -> None:
-    """FLwKM at 1, 5, 10 and 30 % of the training rows: the paper's table 2."""
-    _run(Study("data", dataset, protocol, _kinds(range), seeds), out, threads)
-
-
-@paper_app.command("lambda")
-def trust(
-    dataset: Dataset = "covtype",
-    protocol: _Protocol = "fair",
-    range: _Range = "all",
-    seeds: Seeds = 5,
-    out: Out = OUT,
-    threads: Threads = 1,
-) -> None:
-    """FLwKM and FL+mask with trust λ from 0 to 0.5: the paper's figure."""
-    _run(Study("lambda", dataset, protocol, _kinds(range), seeds), out, threads)
+_add_study(
+    "approaches",
+    "Eight approaches per client at 1 % of the training rows: the paper's table 3, and more.",
+    "all",
+)
+_add_study(
+    "data", "FLwKM at 1, 5, 10 and 30 % of the training rows: the paper's table 2.", "oracle"
+)
+_add_study("lambda", "FLwKM and FL+mask with trust λ from 0 to 0.5: the paper's figure.", "all")
 
 
 @paper_app.command()
