@@ -44,7 +44,3 @@ def test_a_wrong_key_names_the_near_miss(tmp_path):
     done = fedlore("demo", "--config", "bad.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("error: unknown key 'round'; did you mean 'rounds'? [setting]")
-
-
-def test_help_names_the_commands(tmp_path):
-    assert "demo" in fedlore("--help", cwd=tmp_path).stdout

@@ -104,20 +104,20 @@ class NumberAudit:
 def audit_numbers(known: Any, data: Measured, bins: Bins) -> NumberAudit:
     """How well knowledge and measured numbers agree, counted."""
     lenient = replace(known, conflict="abstain" if known.conflict == "error" else known.conflict)
-    told = lenient.annotate(data, Line(bins), training=False)
-    out, said = told.missed, told.said
+    annotated = lenient.annotate(data, Line(bins), training=False)
+    out, said = annotated.missed, annotated.said
     y = data.numbers()
     spoken = None if said is None else ~said.isnan()
     heard = spoken is not None and bool(spoken.any())
     return NumberAudit(
         rows=len(data),
         silent=0 if spoken is None else int((~spoken).sum()),
-        conflicts=told.conflicts,
+        conflicts=annotated.conflicts,
         outside=int(out.sum()),
         first_outside=int(out.nonzero()[0]) if out.any() else None,
         beyond=int(((y < bins.lower) | (y > bins.upper)).sum()),
         rmse=rmse(said[spoken], y[spoken]) if heard and said is not None else None,
-        width=None if told.sets is None else float(told.sets.length.mean()),
+        width=None if annotated.sets is None else float(annotated.sets.length.mean()),
         span=bins.upper - bins.lower,
     )
 

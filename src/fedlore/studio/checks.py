@@ -32,9 +32,9 @@ def check_draft(members: Mapping[str, bytes]) -> dict[str, Any]:
     began = time.perf_counter()
     checkup = judge(members)
     seconds = time.perf_counter() - began
-    told = tell_findings(checkup.findings, read_grids(members))
+    shown = tell_findings(checkup.findings, read_grids(members))
     fault = "" if checkup.knowledge is not None else first_error(checkup)
-    return {"findings": told, "seconds": seconds, "fault": fault}
+    return {"findings": shown, "seconds": seconds, "fault": fault}
 
 
 def _refuse_code(members: Mapping[str, bytes]) -> None:

@@ -180,10 +180,10 @@ class Workspace:
         if token == self.token:
             return
         who, what, when = self._last
-        told = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
+        change = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
             "the files have been changed on disk"
         )  # fmt: skip
-        raise Stale(f"{told}: load the newer state, then repeat your last change")
+        raise Stale(f"{change}: load the newer state, then repeat your last change")
 
     def save(self, token: str, *, who: str) -> list[str]:
         """Write the draft to the site's files, tables first; the names of what was written."""

@@ -169,8 +169,8 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     def tried(said: TriedRow) -> dict[str, Any]:
         members, checkup = present()
         x = tried_row(said.row, checkup)
-        told = judge_row(checkup, x, read_grids(members))
-        return dict(plain_values({**told, "model": model.say(x, checkup)}))
+        verdict = judge_row(checkup, x, read_grids(members))
+        return dict(plain_values({**verdict, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples/propose")
     def propose() -> dict[str, Any]:

@@ -85,9 +85,9 @@ def _beyond(setting: LeakSetting, mine: Sequence[Row], rows: Sequence[Row]) -> L
     control = CONTROL.get(setting.view)
     other = {place: row["union error"] for place, row in _by_place(rows, control).items()}
     pairs = [(row["union error"], other.get((row["seed"], row["site"]))) for row in mine]
-    told = any(c for e, c in pairs if e is not None)
+    known = any(c for e, c in pairs if e is not None)
     # without a control, or with one that is always right, there is nothing to hold it against
-    return _scored(pairs) if told and setting.name != control else None
+    return _scored(pairs) if known and setting.name != control else None
 
 
 def _by_place(rows: Sequence[Row], setting: Any) -> dict[Any, Row]:
