@@ -21,7 +21,7 @@ from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.household import run_household
 from fedlore.federation.kits.kit import add_site, unpack
 from fedlore.federation.processes import free_port
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 HERE = Path(__file__).parent
 PLANTS = 4

@@ -206,7 +206,7 @@ def main() -> None:
         left: list[str] = []
 
         def lint() -> None:
-            left[:] = [f.message for f in lint_tables([large]) if f.code == "gave-up"]
+            left[:] = [f.message for f in lint_tables([large]) if f.kind == "gave-up"]
 
         wall, core = milliseconds({"lint": lint}, 1)["lint"]
         found.append(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fedlore.algorithms.catalog import ALGORITHMS
 from fedlore.federation.settings import Federation
 from fedlore.federation.site.folder import SiteFile
-from fedlore.knowledge.files import Document
+from fedlore.knowledge.files import KnowledgeDocument
 from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore_coke.blend.mixing import MIXING_RULES, Override
 
@@ -38,7 +38,7 @@ def file_pages() -> list[FilePage]:
             "knowledge.toml",
             "What one site's expert knows. It is written by hand or by `fedlore draft`, checked by "
             "`fedlore lint`, and never leaves the site.",
-            (("For classes", Document), ("For a number", Document)),
+            (("For classes", KnowledgeDocument), ("For a number", KnowledgeDocument)),
             tuple(
                 (
                     "A source with " + " or ".join(f"`{key}`" for key in keys),

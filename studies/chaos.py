@@ -33,7 +33,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.filters import guard_transport
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 DEADLINE, SITES = 20.0, 4
 KINDS = ("kill a site", "kill the server", "kill the training", "stop a site", "stop the server",

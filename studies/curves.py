@@ -18,8 +18,7 @@ from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.tree import Payload
 from fedlore.engine import Client, Recipe, federate
 from fedlore.engine.stacked import Stacked
-from fedlore_lab.paper.protocol import Setup, read_protocol
-from fedlore_lab.paper.tasks import PAPER_TASKS, experts, know, share_out
+from fedlore_lab.paper.tasks import PAPER_TASKS, Setup, experts, know, read_protocol, share_out
 
 from .curve_figures import draw, table
 

@@ -37,7 +37,7 @@ from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore_coke.blend.coals import Array, Coals
 from fedlore_coke.blend.graders import BlendTarget, ClassGrader
-from fedlore_coke.blend.limits import Limits, limits_of, sparse
+from fedlore_coke.blend.limits import BlendLimits, limits_of, sparse
 from fedlore_coke.blend.mixing import MixingRecipe, Stiffened, recipe_for, rows_of
 from fedlore_coke.coal import BASIC, CLASS_PRICE, COLUMNS, LARGEST, OXIDES, CoalTable, market
 from fedlore_coke.demo import Demo
@@ -187,7 +187,7 @@ class Yard:
     plant: Plant
     coals: Coals
     recipe: MixingRecipe
-    limits: Limits
+    limits: BlendLimits
     pool: Array  # (n, c) random blends inside the scope
     seen: list[Array]  # further ones
 

@@ -12,13 +12,13 @@ demo = Command(
     {"out": "demo"},
 )
 new = Command(
-    "fedlore_coke.cli.start:new",
+    "fedlore_coke.cli.demo:new",
     "Write a federation to start from: four simulated plants, or one like your own rows.",
     _FIRST,
     {"like": ("rows",)},
 )
 up = Command(
-    "fedlore_coke.cli.start:up",
+    "fedlore_coke.cli.demo:up",
     "A whole federation on this machine: server, sites and one training.",
     _MACHINES,
 )

@@ -9,8 +9,7 @@ from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.header import HOLDINGS, read_holdings
-from fedlore.bundle.predict import answer_rows, doubt_rows
-from fedlore.bundle.score import read_holding, stored_holding
+from fedlore.bundle.predict import answer_rows, doubt_rows, read_holding, stored_holding
 from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members, with_holdings
 from fedlore.core.conformal import CoveragePromise, unseen_holdings

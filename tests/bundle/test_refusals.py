@@ -219,7 +219,7 @@ WRONG = {
     ),
     "elsewhere": (
         {"knowledge__toml": MADE.members["knowledge.toml"].replace(b"table-1.csv", b"/etc/hosts")},
-        "names the file '/etc/hosts', which is no member of the bundle",
+        "names the file '/etc/hosts', which is missing",
     ),
     "rules": ({"table-1__csv": b"ash,then\n> x,C\n"}, "table-1.csv"),
 }

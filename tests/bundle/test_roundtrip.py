@@ -92,38 +92,39 @@ def test_a_network_of_unknown_layers_is_refused():
         describe_network(nn.Sequential(Own(), nn.Linear(2, 3)))
 
 
-UNSTORABLE = {
-    "entry point 'plant.rules:csr'": Knowledge(EntryPoint("plant.rules:csr", lambda x: x)),
-    "<lambda>": Knowledge(None, lambda x: torch.ones(len(x), 3, dtype=torch.bool)),
-    "Band": None,
-}
-
-
-@pytest.mark.parametrize("name", UNSTORABLE)
-def test_what_cannot_be_stored_is_refused_by_name(name):
-    if name == "Band":
-        numbers = Knowledge(None, Band(Formula.parse("ash", SCHEMA), 1.0, 2.0))
-        model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
-    else:
-        model = personal(UNSTORABLE[name])
-    with pytest.raises(KnowledgeError, match="cannot be stored") as caught:
-        bundle_of(model, "plant", schema=SCHEMA)
-    assert name in str(caught.value)
-
-
-def test_an_sklearn_expert_is_refused_by_name():
+def fitted_elsewhere():
     linear = pytest.importorskip("sklearn.linear_model")
     x = rows().numpy()
-    fitted = linear.LogisticRegression().fit(x, (x[:, 0] > 20).astype(int))
-    with pytest.raises(KnowledgeError, match="SklearnModel cannot be stored.*ONNX"):
-        bundle(Knowledge(from_sklearn(fitted, classes=3)))
+    return linear.LogisticRegression().fit(x, (x[:, 0] > 20).astype(int))
 
 
-def test_a_fixed_side_says_what_to_write():
-    numbers = Knowledge(None, Between(5.0, None))
-    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
-    with pytest.raises(KnowledgeError, match="give its sides as formulas"):
-        bundle_of(model, "plant", schema=SCHEMA)
+def of_number(limits):
+    known = Knowledge(None, limits)
+    return PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), known)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: personal(Knowledge(EntryPoint("plant.rules:csr", lambda x: x))),
+            "entry point 'plant.rules:csr' .*cannot be stored",
+        ),
+        (
+            lambda: personal(Knowledge(None, lambda x: torch.ones(len(x), 3).bool())),
+            "<lambda> cannot be stored",
+        ),
+        (
+            lambda: personal(Knowledge(from_sklearn(fitted_elsewhere(), classes=3))),
+            "SklearnModel cannot be stored.*ONNX",
+        ),
+        (lambda: of_number(Band(Formula.parse("ash", SCHEMA), 1.0, 2.0)), "Band cannot be stored"),
+        (lambda: of_number(Between(5.0, None)), "give its sides as formulas"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_by_name(make, words):
+    with pytest.raises(KnowledgeError, match=words):
+        bundle_of(make(), "plant", schema=SCHEMA)
 
 
 def test_fitted_saves_the_model_of_a_client(tmp_path):

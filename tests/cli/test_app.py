@@ -48,12 +48,6 @@ def test_a_near_miss_is_named():
     assert found.exit_code == 2 and "Did you mean 'predict'?" in found.output
 
 
-def test_commands_of_a_group_are_reached():
-    found = CliRunner().invoke(app, ["federation", "--help"], env={"COLUMNS": "200"})
-    assert found.exit_code == 0 and "add-site" in found.stdout
-    assert isinstance(app, typer.Typer)
-
-
 def test_every_command_stands_in_one_group_of_the_help():
     panels = {command.panel for command in COMMANDS.values()}
     assert panels == set(PANELS[:-1])  # the last is for other packages

@@ -44,15 +44,3 @@ def test_a_wrong_key_names_the_near_miss(tmp_path):
     done = fedlore("demo", "--config", "bad.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("error: unknown key 'round'; did you mean 'rounds'? [setting]")
-
-
-def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    done = fedlore("demo", "--out", "file/below", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "error: cannot write to 'file/below'" in done.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
-
-
-def test_help_names_the_commands(tmp_path):
-    assert "demo" in fedlore("--help", cwd=tmp_path).stdout

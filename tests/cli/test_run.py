@@ -6,7 +6,6 @@ from fedlore.engine.tuning import Trust
 from fedlore.knowledge import Knowledge
 
 from .spoken import refused, typed
-from .test_demo import fedlore
 
 QUICK = """
 rounds = 2
@@ -35,12 +34,6 @@ def test_new_then_run_then_tune(tmp_path, monkeypatch):
     typed("tune", "d/federation.toml", "--write")
     known = Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml")
     assert known.reliance is not None and known.trust in (0.0, 0.3)
-
-
-def test_errors_are_one_line(tmp_path):
-    done = fedlore("run", "none.toml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: there is no 'none.toml'; fedlore new")
 
 
 def test_a_folder_without_sites_is_named(tmp_path):

@@ -12,7 +12,7 @@ from fedlore.cli import app as door
 from fedlore.cli.commands import all_commands
 from fedlore.cli.paths import PATH_KINDS, recognise
 from fedlore.cli.screen import CODE_MEANINGS, SERVICES, ExitCode
-from fedlore.look.values import plain_values
+from fedlore.look.tables import plain_values
 
 from .spoken import leaves, spoken
 from .tasks import write_federation

@@ -33,16 +33,17 @@ def test_random_features_are_the_same_everywhere():
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("kind", "settings", "words"),
     [
-        ({"terms": "cubic"}, "terms must be one of linear, squares, quadratic, got 'cubic'"),
-        ({"random": -1}, "random must be at least 0, got -1"),
-        ({"reach": 0.0}, "reach must be positive and finite, got 0.0"),
+        (Basis, {"terms": "cubic"}, "terms must be one of linear, squares, quadratic, got 'cubic'"),
+        (Basis, {"random": -1}, "random must be at least 0, got -1"),
+        (Basis, {"reach": 0.0}, "reach must be positive and finite, got 0.0"),
+        (OneShot, {"start": "top"}, "start must be one of none, middle, expert, got 'top'"),
     ],
 )
-def test_a_basis_that_makes_no_sense_is_refused(settings, words):
+def test_settings_that_make_no_sense_are_refused(kind, settings, words):
     with pytest.raises(ConfigError, match=words):
-        Basis(**settings)
+        kind(**settings)
 
 
 def test_sums_have_the_shapes_that_are_told():
@@ -97,8 +98,3 @@ def test_a_site_foresees_classes_from_what_it_hears():
     assert (site.logits(x, prior).argmax(1) == y).all()
     assert (site.held_out(rows).argmax(1) == y).all()
     assert (site.logits(x, prior).exp().sum(1) - 1).abs().max() < 1e-9
-
-
-def test_a_start_that_is_none_of_three_is_refused():
-    with pytest.raises(ConfigError, match="start must be one of none, middle, expert, got 'top'"):
-        OneShot(start="top")

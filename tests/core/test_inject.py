@@ -97,13 +97,6 @@ def test_the_slope_is_the_gradient_of_the_hybrid_loss(case, plain):
     torch.testing.assert_close(found, logits.grad, atol=1e-10, rtol=0)
 
 
-def test_the_weight_of_a_row_where_the_expert_is_right_by_hand():
-    # two classes, even logits: s_y = 1/2; λ = 0.3: w = 0.7·0.5 / (0.7·0.5 + 0.3) = 7/13
-    expert, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0]])
-    found = slope(torch.zeros(1, 2), expert, pair=pair_of(expert, odds_of(expert, y, 0.3)))
-    torch.testing.assert_close(found, torch.tensor([[-0.5, 0.5]]) * 7 / 13)
-
-
 def test_a_row_that_the_network_gives_up_still_pulls_with_full_weight():
     # s_y underflows to 0, and the expert is wrong (o = 0) or right (o > 0)
     logits, label = torch.tensor([[0.0, -500.0]]), torch.tensor([[0.0, 1.0]])
@@ -192,23 +185,15 @@ def test_a_target_that_is_one_hot_gives_the_slope_of_the_label(case):
     assert torch.allclose(each, one, atol=1e-12)
 
 
-def lesson(target, allowed, outside="error"):
-    x = torch.zeros(len(target), 1)
-    data = Examples(x, torch.tensor([1]), allowed=allowed, target=target)
-    return teach(data, 3, outside=outside)
-
-
-def test_teaching_restricts_the_target_to_the_range():
-    told = lesson(torch.tensor([[0.2, 0.6, 0.2]]), torch.tensor([[False, True, True]]))
-    assert told.target.tolist() == [[0.0, pytest.approx(0.75), pytest.approx(0.25)]]
-
-
-def test_a_widened_range_lets_the_target_reach_the_label():
-    allowed = torch.tensor([[False, False, True]])
-    told = lesson(torch.tensor([[0.2, 0.6, 0.2]]), allowed, outside="widen")
-    assert told.target.tolist() == [[0.0, pytest.approx(0.75), pytest.approx(0.25)]]
-
-
-def test_where_nothing_is_left_of_the_target_the_label_stands():
-    told = lesson(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([[False, True, False]]))
-    assert told.target.tolist() == [[0.0, 1.0, 0.0]]
+@pytest.mark.parametrize(
+    ("target", "allowed", "outside", "wanted"),
+    [
+        ([0.2, 0.6, 0.2], [0, 1, 1], "error", [0.0, 0.75, 0.25]),  # restricted to the range
+        ([0.2, 0.6, 0.2], [0, 0, 1], "widen", [0.0, 0.75, 0.25]),  # and widened to the label
+        ([0.5, 0.0, 0.5], [0, 1, 0], "error", [0.0, 1.0, 0.0]),  # nothing is left: the label stands
+    ],
+)
+def test_a_target_is_taught_inside_the_range(target, allowed, outside, wanted):
+    target, allowed = torch.tensor([target]), torch.tensor([allowed]).bool()
+    data = Examples(torch.zeros(1, 1), torch.tensor([1]), allowed=allowed, target=target)
+    assert teach(data, 3, outside=outside).target[0].tolist() == pytest.approx(wanted)

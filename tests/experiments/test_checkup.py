@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedlore.knowledge.findings.columns import find_columns
+from fedlore.knowledge.findings.data import find_columns
 
 from ..cli.spoken import refused, spoken
 

@@ -24,7 +24,7 @@ from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from ..laws.test_algorithms import Post, assert_close
 from .inprocess import Loopback

@@ -20,7 +20,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import doctor
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.session import join_federation
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from .inside import edited
 

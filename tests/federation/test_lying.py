@@ -29,7 +29,7 @@ from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.budget import Ledger
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.privacy.secagg.server import OpenedSums
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from .inside import audit_lines, first_task, small
 from .test_masked import masked

@@ -27,7 +27,7 @@ from fedlore.federation.processes import Child, fedlore_command, free_port
 from fedlore.federation.remote import LinkLost, Remote
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.terms import terms_of
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from ..laws.test_algorithms import assert_close
 from .inside import allow_all, edited, reference, wait_until

@@ -14,7 +14,7 @@ from fedlore.federation.household import Household, start_server, start_site, wa
 from fedlore.federation.pages.app import PagePlace, showing_folder
 from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import free_port, spare_loopback
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from .inside import reference
 from .pages.stage import stage as stage_files

@@ -7,7 +7,7 @@ from fedlore.algorithms.catalog import make
 from fedlore.federation.kits.kit import init
 from fedlore.federation.settings import read_deployed
 from fedlore_coke.experts import COKE
-from fedlore_coke.trial import make_trial
+from fedlore_coke.starter import make_trial
 
 from .inside import Inside, edited
 

@@ -13,7 +13,7 @@ from fedlore.kernel.schema import Feature
 from fedlore.knowledge.findings.domain import (
     Axis,
     Box,
-    Boxes,
+    CellBoxes,
     GaveUp,
     Meter,
     find_uncovered,
@@ -32,7 +32,7 @@ def boxes(draw, most=7):
         return pair.map(sorted).map(tuple)
 
     found = draw(st.lists(st.tuples(*map(run, SIZE)), max_size=most))
-    return Boxes.of(SIZE, found)
+    return CellBoxes.of(SIZE, found)
 
 
 def cells(box):
@@ -57,7 +57,7 @@ def test_the_parts_outside_are_the_rest_and_do_not_meet(some):
 
 @given(boxes(), boxes())
 def test_a_wanted_part_meets_what_is_wanted(some, others):
-    both = Boxes(
+    both = CellBoxes(
         some.size,
         np.concatenate([some.low, others.low], axis=1),
         np.concatenate([some.high, others.high], axis=1),
@@ -89,7 +89,7 @@ def test_a_grown_box_meets_nothing_and_cannot_grow_further(some):
 
 def test_a_budget_is_kept_and_counted_in_steps():
     grid = [((a, a), (b, b), (c, c)) for a, b, c in product(*map(range, SIZE))]
-    some = Boxes.of(SIZE, grid[:-1])
+    some = CellBoxes.of(SIZE, grid[:-1])
     with pytest.raises(GaveUp):
         find_uncovered(some.whole(), some, every(some), Meter(100))
     meter = Meter(10**6)

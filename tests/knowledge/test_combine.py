@@ -33,18 +33,6 @@ def statistical():
     return ConformalRange(predicts([0.5, 0.5], [0.9, 0.1]), (0.6, 0.6), 0.1)
 
 
-def test_ranges_intersect():
-    both = AllOf((says([1, 1, 0], [1, 1, 1]), says([0, 1, 1], [1, 0, 1])))
-    assert both(X).int().tolist() == [[0, 1, 0], [1, 0, 1]]
-    ranges = (says([1, 0], [1, 1]), says([1, 1], [1, 0]), statistical())
-    assert AllOf(ranges)(X).int().tolist() == [[1, 0], [1, 0]]
-
-
-def test_ranges_join():
-    either = AnyOf((says([1, 0, 0], [1, 1, 0]), says([0, 1, 0], [1, 0, 0])))
-    assert either(X).int().tolist() == [[1, 1, 0], [1, 1, 0]]
-
-
 def allows(*rows):
     """A range of numbers that is always the same: one interval for each row."""
     low, high = torch.tensor(rows, dtype=torch.float64).T
@@ -107,14 +95,6 @@ def test_the_first_who_speaks_is_heard():
     first = FirstOf((predicts([0, 0], [1, 0]), predicts([0, 0], [0, 1]), predicts([0, 1], [0, 1])))
     assert first(X).tolist() == [[0, 1], [1, 0]]
     assert FirstOf((predicts([0, 0], [1, 0]),))(X).tolist() == [[0, 0], [1, 0]]
-
-
-def test_the_mean_is_over_those_who_speak():
-    experts = (predicts([1, 0], [0, 0]), predicts([0, 1], [0, 1]))
-    assert Average(experts)(X).tolist() == [[0.5, 0.5], [0, 1]]
-    assert Average(experts, weights=(3, 1))(X).tolist() == [[0.75, 0.25], [0, 1]]
-    silent = (predicts([0, 0], [0, 0]),)
-    assert Average(silent)(X).tolist() == [[0, 0], [0, 0]]
 
 
 @given(st.integers(0, 1000), st.integers(1, 5))

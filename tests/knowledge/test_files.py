@@ -110,7 +110,7 @@ def test_the_hash_does_not_change_with_the_card_or_the_layout(tmp_path):
         ({"file": FILE.replace('table = "range.csv"', 'table = "absent.csv"')}, "absent.csv"),
         (
             {"file": FILE.replace('table = "range.csv"', 'formula = "ash"')},
-            "'formula' is no source of a range",
+            "'formula' is not a source of a range",
         ),
         (
             {"file": FILE.replace('table = "range.csv"', 'onnx = "a"\nentry = "b"')},

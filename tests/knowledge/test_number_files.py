@@ -111,8 +111,8 @@ def test_ranges_of_a_file_can_be_joined_and_functions_named(folder):
         ("bins = 80", "edges = [0.0, 1.0]", "edges must begin and end at the bounds"),
         ('0.4 * ash - 0.4 * water"\nupper', '0.4 * ahs"\nupper', "did you mean 'ash'"),
         ('table = "limits.csv"', 'table = "gone.csv"', r"\[range\] source 2: gone.csv: cannot be"),
-        ('table = "known.csv"', 'onnx = "m.onnx"', "'onnx' is no source of a number"),
-        ('table = "limits.csv"', 'formula = "ash"', "'formula' is no source of intervals"),
+        ('table = "known.csv"', 'onnx = "m.onnx"', "'onnx' is not a source of a number"),
+        ('table = "limits.csv"', 'formula = "ash"', "'formula' is not a source of intervals"),
         ("spread = 0.5", "spread = -0.5", "spread must be a positive number"),
     ],
 )

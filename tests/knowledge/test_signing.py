@@ -99,7 +99,7 @@ def test_a_signature_that_was_touched_does_not_hold(site, field):
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"signer": 1}'])
 def test_what_is_no_signature_is_said(site, text):
     signature_path(site / "knowledge.toml").write_text(text)
-    with pytest.raises(KnowledgeError, match="is no signature"):
+    with pytest.raises(KnowledgeError, match="is not a signature"):
         check_signed(site / "knowledge.toml")
 
 

@@ -98,7 +98,7 @@ def test_it_is_read_from_bytes_as_from_a_folder(site):
     members = {p.name: p.read_bytes() for p in site.parent.iterdir() if p.is_file()}
     assert Knowledge.read(members) == Knowledge.read(site)
     del members["cuts.json"]
-    with pytest.raises(KnowledgeError, match=r"source 1: .*'cuts.json', which is no member"):
+    with pytest.raises(KnowledgeError, match=r"source 1: .*'cuts.json', which is missing"):
         Knowledge.read(members)
 
 
@@ -132,7 +132,7 @@ def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
         (
             'table = "range.csv"',
             'bands = "cuts.json"\nof = "ash"',
-            "'bands' is no source of a range",
+            "'bands' is not a source of a range",
         ),
         ('of = "ash"', 'of = "ash"\nformula = "ash"', "has formula and bands"),
     ],
@@ -224,7 +224,7 @@ def test_without_faces_it_is_named_and_no_graph_takes_it(site):
 def test_members_are_never_looked_for_on_disk(site):
     files, name = files_at({"knowledge.toml": site.read_bytes()})
     assert files.path(name) is None
-    with pytest.raises(KnowledgeError, match="no member"):
+    with pytest.raises(KnowledgeError, match="which is missing"):
         files.read(str(site))
 
 

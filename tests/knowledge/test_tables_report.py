@@ -7,8 +7,9 @@ from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel import sheets as kernel_sheets
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables import rulestats, sheets
-from fedlore.knowledge.tables.rulestats import rule_report
+from fedlore.knowledge import audit
+from fedlore.knowledge.audit import rule_report
+from fedlore.knowledge.tables import sheets
 from fedlore.knowledge.tables.sheets import table_of
 
 SCHEMA = Schema((Feature("ash"),), ("I", "II", "III"))
@@ -70,7 +71,7 @@ def test_without_labels_nothing_is_right_or_wrong():
 
 def test_parts_add_up(monkeypatch):
     whole = report(CELLS, "predict")
-    monkeypatch.setattr(rulestats, "CELLS", 8)  # two rows at a time
+    monkeypatch.setattr(audit, "CELLS", 8)  # two rows at a time
     assert report(CELLS, "predict") == whole
 
 

@@ -11,9 +11,17 @@ from fedlore.core.history import read_rows
 from fedlore.experiments import APPROACHES
 from fedlore_coke import measured
 from fedlore_coke.measured import MeasuredCokes
-from fedlore_lab.paper import case, realcoke
-from fedlore_lab.paper.case import run_measured, run_simulated
-from fedlore_lab.paper.realcoke import VOLATILE, CsrBand, Rank, over_rows, refit_equation, site
+from fedlore_lab.paper import realcoke
+from fedlore_lab.paper.realcoke import (
+    VOLATILE,
+    CsrBand,
+    Rank,
+    over_rows,
+    refit_equation,
+    run_measured,
+    run_simulated,
+    site,
+)
 
 from .small import FEW, QUICK, coals, some_cokes
 
@@ -83,8 +91,8 @@ def test_finished_seeds_are_not_computed_again(tmp_path, monkeypatch):
         asked.append(seed)
         return real(demo, seed=seed)
 
-    real = case.run_demo
-    monkeypatch.setattr(case, "run_demo", counted)
+    real = realcoke.run_demo
+    monkeypatch.setattr(realcoke, "run_demo", counted)
     both = run_simulated(2, tmp_path, demo=QUICK)
     assert asked == [1] and both[: len(first)] == first
 
@@ -92,7 +100,9 @@ def test_finished_seeds_are_not_computed_again(tmp_path, monkeypatch):
 def test_the_command_tells_each_seed_and_leaves_out_what_is_not_there(tmp_path, monkeypatch):
     row = {"client": "a", "ta": 0.5, "pov": 0.0}
     rows = [row | {"approach": approach.name} for approach in APPROACHES]
-    monkeypatch.setattr(case, "run_demo", lambda demo, *, seed: [r | {"seed": seed} for r in rows])
+    monkeypatch.setattr(
+        realcoke, "run_demo", lambda demo, *, seed: [r | {"seed": seed} for r in rows]
+    )
     monkeypatch.setattr(measured, "places", lambda folder: [tmp_path])
     done = CliRunner().invoke(app, ["paper", "case", "--seeds", "2", "--out", str(tmp_path / "o")])
     assert done.exit_code == 0, done.exception

@@ -15,10 +15,17 @@ from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.attacks import ATTACKS, attack
 from fedlore_lab.leak.audit import audit, draw_case
 from fedlore_lab.leak.observe import Observed
-from fedlore_lab.leak.page import leak_plots, leak_tables, leak_verdict, write_leaks
+from fedlore_lab.leak.page import (
+    KNOWLEDGE,
+    leak_plots,
+    leak_tables,
+    leak_verdict,
+    lines,
+    recommend,
+    write_leaks,
+)
 from fedlore_lab.leak.score import score_leak
 from fedlore_lab.leak.settings import settings_named
-from fedlore_lab.leak.summary import KNOWLEDGE, lines, recommend
 
 QUICK = """
 rounds = 2

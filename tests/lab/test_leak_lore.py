@@ -13,10 +13,9 @@ from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.audit import draw_case
 from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_signs
 from fedlore_lab.leak.observe import Watchtower
-from fedlore_lab.leak.page import leak_verdict
+from fedlore_lab.leak.page import leak_verdict, lines
 from fedlore_lab.leak.score import auc
 from fedlore_lab.leak.settings import DEFAULT, settings_named
-from fedlore_lab.leak.summary import lines
 
 from .test_leak import row
 

@@ -11,11 +11,9 @@ from fedlore.experiments.cells import ResultCell, ResultLedger
 from fedlore_lab.cli import paper as command
 from fedlore_lab.paper import realcoke
 from fedlore_lab.paper import study as paper
-from fedlore_lab.paper.case import run_measured, run_simulated
-from fedlore_lab.paper.protocol import read_protocol
-from fedlore_lab.paper.report import distinct
-from fedlore_lab.paper.study import Study, run_study
-from fedlore_lab.paper.tasks import PAPER_TASKS
+from fedlore_lab.paper.realcoke import run_measured, run_simulated
+from fedlore_lab.paper.study import Study, distinct, run_study
+from fedlore_lab.paper.tasks import PAPER_TASKS, read_protocol
 
 from ..conftest import shorten_recipe
 from .small import FEW, QUICK, protocol, small_task, some_cokes

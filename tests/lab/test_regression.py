@@ -12,23 +12,23 @@ from fedlore.answers.scores import rmse
 from fedlore.core.rng import stream
 from fedlore.data.public import first_found, places
 from fedlore.look.tables import Cell
-from fedlore_lab.cli import regression as command
+from fedlore_lab.cli import paper as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
-from fedlore_lab.paper.numbers import tables as regression_tables
-from fedlore_lab.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
+from fedlore_lab.paper.numbers import study as regression_tables
+from fedlore_lab.paper.numbers.sets import SOURCES, NumberRows, load_numbers, oracle_sets, sites
 from fedlore_lab.paper.numbers.study import NumberStudy, run_regression, train_direct
 
 TINY = {"rounds": 2, "hidden": (8,), "plan": Plan(steps=4, batch=16, lr=0.1)}
 
 
-def made(n: int = 600) -> Rows:
+def made(n: int = 600) -> NumberRows:
     """A stand-in with the bounds of concrete: y = 40 + 10·x0 + 5·x1·x2 + noise."""
     g = stream("made")
     x = torch.rand(n, 6, generator=g) * 2 - 1
     noise = torch.rand(n, generator=g)
     y = (40 + 10 * x[:, 0] + 5 * x[:, 1] * x[:, 2] + noise).double()
-    return Rows("concrete", tuple(f"c{i}" for i in range(6)), x, y, x[:, 0].double())
+    return NumberRows("concrete", tuple(f"c{i}" for i in range(6)), x, y, x[:, 0].double())
 
 
 @pytest.fixture

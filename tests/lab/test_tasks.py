@@ -8,8 +8,7 @@ import torch
 from fedlore.errors import ConfigError
 from fedlore.experiments import settings_fingerprint
 from fedlore.report.published import BY_SHARE, POV, TA, mean_ta
-from fedlore_lab.paper.protocol import SHIPPED, level, read_protocol
-from fedlore_lab.paper.tasks import experts, know, share_out
+from fedlore_lab.paper.tasks import SHIPPED, experts, know, level, read_protocol, share_out
 
 from .small import protocol, small_task, some_rows
 

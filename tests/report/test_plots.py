@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from fedlore import FedloreError
+from fedlore.look.page import COLOURS, colour, shades
 from fedlore.look.plots import draw, figure, inline, short_text
-from fedlore.look.style import COLOURS, colour, shades
 from fedlore.report.panels import cases, read_scores
 from fedlore.report.plots import confusion_matrix
 from fedlore.report.write import plots

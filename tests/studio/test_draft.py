@@ -124,7 +124,7 @@ def test_a_draft_that_is_none_is_said(tmp_path, text):
     site(tmp_path)
     (tmp_path / "studio").mkdir()
     (tmp_path / "studio" / "draft.json").write_text(text)
-    with pytest.raises(FedloreError, match="is no draft of the studio"):
+    with pytest.raises(FedloreError, match="is not a draft of the studio"):
         Workspace(find_workplace(tmp_path))
 
 
@@ -134,7 +134,7 @@ def test_a_kit_names_its_own_files(tmp_path):
     (tmp_path / "r.csv").write_text("a,b\n1,2\n")
     found = find_workplace(tmp_path)
     assert (found.knowledge, found.data) == (tmp_path / "k" / "known.toml", tmp_path / "r.csv")
-    with pytest.raises(FedloreError, match="is no folder"):
+    with pytest.raises(FedloreError, match="is not a folder"):
         find_workplace(tmp_path / "nowhere")
 
 

@@ -84,7 +84,7 @@ def inverse(x: float | Tensor) -> float | Tensor:
 
 
 def _at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if type(value) is not int or value < least:  # True is not a count
         raise ConfigError(f"{name} must be a whole number of at least {least}, got {value}")
 
 

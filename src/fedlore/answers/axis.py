@@ -171,7 +171,7 @@ class Classes:
     def admit(self, rows: Examples, outside: str) -> Examples:
         """Annotated rows as training may have them, by the policy on labels outside the range."""
         if outside != "error" or rows.y is None or rows.allowed is None:
-            return rows  # rows to drop are told by their range
+            return rows  # rows to drop are known by their range
         out = find_outside(rows.allowed, rows.y)
         if out.any():
             raise KnowledgeError(

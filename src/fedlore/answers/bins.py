@@ -40,7 +40,7 @@ class Bins:
             raise FedloreError(
                 f"bins need lower < upper, got lower {self.lower!r} and upper {self.upper!r}"
             )
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
+        if type(self.k) is not int or self.k < 2:
             raise FedloreError(f"there must be at least 2 bins, got {self.k}")
         if self.inner is not None:
             object.__setattr__(self, "inner", tuple(float(edge) for edge in self.inner))

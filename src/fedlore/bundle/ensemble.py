@@ -1,17 +1,18 @@
 """The ensemble of a bundle: members as plain values and tensors, never pickled.
 
-`beside` of bundle.json says who there is and with which weight; the numbers of trees, linear
+`ensemble` of bundle.json says who there is and with which weight; the numbers of trees, linear
 models and the one-shot model lie in ensemble.safetensors.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 import torch
 
 from ..config import build
 from ..core.one_shot import Basis, Home, Link, OneShot, OneShotModel, Posterior
+from ..core.ordinal import Start
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
@@ -28,6 +29,7 @@ from .archive import Refused
 
 EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own members
 _OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
+_Form = TypeVar("_Form")
 
 
 def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
@@ -59,6 +61,32 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     return values, tensors
 
 
+@dataclass(frozen=True)
+class _MixtureValues:
+    """What a header says of a mixture."""
+
+    network: float
+    expert: float
+    heard: tuple[str, ...]
+    members: tuple[dict[str, Any], ...]
+    width: float | None = None  # of a number
+    inverse_temperature: float | None = None  # of classes
+
+
+@dataclass(frozen=True)
+class _OneShotValues:
+    """What it says of a one-shot model."""
+
+    kind: str
+    name: str
+    basis: Basis
+    start: Start
+    hears: bool
+    rows: float
+    scaled: bool
+    link: Link | None = None  # once there were none
+
+
 def restore_ensemble(
     said: Mapping[str, Any],
     tensors: Params,
@@ -69,20 +97,21 @@ def restore_ensemble(
 ) -> Ensemble:
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
-    tuned = "width" if numbers else "inverse_temperature"
-    values = _values(said, {"network", "expert", tuned, "heard", "members"})
+    tuned, other = ("width", "inverse_temperature")[:: 1 if numbers else -1]
+    values = _read(_MixtureValues, said, "the mixture")
+    scale = getattr(values, tuned)
+    if getattr(values, other) is not None or scale is None or not 0.0 < scale < float("inf"):
+        raise Refused(f"the mixture must say {tuned}, positive and finite, and no {other}")
     _check_size(tensors)
-    listed = values["members"]
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise Refused("the members of a mixture must be a list of tables")
+    listed = values.members
     if [one.get("kind") for one in listed].count(EXACT) > 1:
         raise Refused("a bundle holds one one-shot model")
     plain = [{k: v for k, v in one.items() if k != "weight"} for one in listed]
     heard = heard_sources(known)
     hearing = any(one.get("kind") == "classes" and one.get("hears") for one in plain)
-    if hearing and values["heard"] != heard:  # their columns would be others
+    if hearing and list(values.heard) != heard:  # their columns would be others
         raise Refused(
-            f"members of the mixture hear {_words(values['heard'])}, the knowledge gives "
+            f"members of the mixture hear {_words(values.heard)}, the knowledge gives "
             f"{_words(heard)}"
         )
     columns = int(torch.Size(shape).numel())
@@ -108,10 +137,7 @@ def restore_ensemble(
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
-    shares = {name: _number(values[name], name) for name in ("network", "expert", tuned)}
-    if not 0.0 < shares[tuned] < float("inf"):
-        raise Refused(f"{tuned} of a mixture must be positive and finite, got {shares[tuned]}")
-    return Ensemble(tuple(members), weights, **shares)
+    return Ensemble(tuple(members), weights, values.network, values.expert, **{tuned: scale})
 
 
 def member_weights(ensemble: Ensemble, *, expert: float | None = None) -> dict[str, float]:
@@ -157,22 +183,12 @@ def _round_tensors(one: OneShotMember) -> Params:
 def _one_round(
     said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int
 ) -> OneShotMember:
-    wanted = {"kind", "name", "basis", "start", "hears", "link", "rows", "scaled"}
-    values = _values({"link": None, **said}, wanted)  # once there were none
-    rows, name, link = _number(values["rows"], "rows"), values["name"], values["link"]
-    if not 0.0 < rows < float("inf"):
-        raise Refused(f"rows of the one-shot model must be positive and finite, got {rows!r}")
-    if not isinstance(name, str) or not 0 < len(name) <= 100:
-        raise Refused(f"name of the one-shot model cannot be {name!r}")
-    if not isinstance(values["hears"], bool) or not isinstance(values["basis"], dict):
-        raise Refused("the one-shot model must say its basis, and whether it hears")
-    if link is not None and not isinstance(link, dict):
-        raise Refused("the link of the one-shot model must be a table, or null")
-    try:
-        bent = None if link is None else build(Link, link)
-        one_shot = OneShot(build(Basis, values["basis"]), values["start"], values["hears"], bent)
-    except (ConfigError, TypeError) as error:
-        raise Refused(f"the one-shot model: {error}") from None
+    values = _read(_OneShotValues, said, "the one-shot model")
+    if not 0.0 < values.rows < float("inf"):
+        raise Refused(f"rows of the one-shot model must be positive and finite, got {values.rows}")
+    if not 0 < len(values.name) <= 100:
+        raise Refused(f"name of the one-shot model cannot be {values.name!r}")
+    one_shot = OneShot(values.basis, values.start, values.hears, values.link)
     d = one_shot.columns(int(torch.Size(shape).numel()))
     squares = d if one_shot.basis.terms != "linear" else 0
     pairs = d * (d - 1) // 2 if one_shot.basis.terms == "quadratic" else 0
@@ -188,13 +204,13 @@ def _one_round(
         "middle": (f,),
         "level": (),
     }
-    if values["scaled"]:
+    if values.scaled:
         room |= {"shift": tuple(shape), "spread": tuple(shape)}
     _check_round(own, room)
-    scaler = Scaler(own["shift"], own["spread"]) if values["scaled"] else None
-    home = Home(own["middle"], own["level"], rows)
+    scaler = Scaler(own["shift"], own["spread"]) if values.scaled else None
+    home = Home(own["middle"], own["level"], values.rows)
     one_shot_model = OneShotModel(one_shot, Posterior.of(own), home, classes)
-    return OneShotMember(one_shot_model, scaler, name)
+    return OneShotMember(one_shot_model, scaler, values.name)
 
 
 def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
@@ -232,12 +248,11 @@ def _check_member(
             raise Refused(f"member {place} must vote by trees, with shares that are not negative")
 
 
-def _values(said: Mapping[str, Any], wanted: set[str]) -> dict[str, Any]:
-    if set(said) != wanted:
-        raise Refused(
-            f"a mixture must say {', '.join(sorted(wanted))}, it says {', '.join(sorted(said))}"
-        )
-    return dict(said)
+def _read(form: type[_Form], said: Mapping[str, Any], what: str) -> _Form:
+    try:
+        return build(form, said)
+    except ConfigError as error:
+        raise Refused(f"{what}: {error}") from None
 
 
 def _number(value: object, what: str) -> float:
@@ -246,8 +261,8 @@ def _number(value: object, what: str) -> float:
     return float(value)
 
 
-def _words(names: object) -> str:
-    return " and ".join(map(str, names)) if isinstance(names, list) and names else "nothing"
+def _words(names: Sequence[str]) -> str:
+    return " and ".join(names) or "nothing"
 
 
 def _check_size(tensors: Params) -> None:

@@ -187,7 +187,7 @@ def read_signature(members: Members) -> dict[str, Any] | None:
             raise ValueError
         found = meaning_in(knowledge_members(members), said["examples"], said["features"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise Refused(f"{SIGNATURE} is no signature") from None
+        raise Refused(f"{SIGNATURE} is not a signature") from None
     if found != said["meaning"]:
         raise Refused(f"{SIGNATURE}: the knowledge is not what {said['signer']} signed")
     return dict(said)

@@ -151,9 +151,9 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
     """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
     words = {"signer", "date", "meaning", "key", "signature"}
     if not isinstance(said, dict) or set(said) != {*words, "examples", "features"}:
-        return ["it is no signature"]
+        return ["it is not a signature"]
     if not all(isinstance(said[word], str) for word in words):
-        return ["it is no signature"]
+        return ["it is not a signature"]
     if key is not None and said["key"] != key.lower():
         return [f"it was made with the key {said['key']}, not with the one expected"]
     if not holds(said):

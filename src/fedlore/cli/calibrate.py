@@ -38,7 +38,7 @@ def calibrate(
     screen = current_screen()
     screen.say(f"{said} This range is statistical, not certain. Written to {out}")
     if find_signature(knowledge) is not None:
-        screen.say(f"{out.name} is a draft: what calibration settles is not what was signed")
+        screen.say(f"{out.name} is a draft: the calibrated range is not part of what was signed")
     screen.give({"said": said, "alpha": alpha, "out": out})
 
 

@@ -13,9 +13,9 @@ from rich.text import Text
 from ..core.examples import Examples
 from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
+from ..knowledge.audit import rule_report
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..look.tables import TextTable
@@ -109,14 +109,14 @@ def lint(
 
 def _report(table: Table | SoftTable, rows: Examples) -> list[dict[str, object]]:
     """How each rule does on the data, and how often it says that it holds."""
-    hard = table.table if isinstance(table, SoftTable) else table
+    hard = table.table
     found: list[dict[str, object]] = [
         {"table": hard.name, **row} for row in rule_report(hard, rows)
     ]
-    if isinstance(table, SoftTable):
-        shares = zip(found, table.confidences, strict=True)
-        return [row | {"confidence": share} for row, share in shares]
-    return found
+    if not table.confidences:
+        return found
+    shares = zip(found, table.confidences, strict=True)
+    return [row | {"confidence": share} for row, share in shares]
 
 
 def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> None:

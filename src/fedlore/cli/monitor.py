@@ -14,7 +14,7 @@ from ..bundle.monitor.report import (
     say_alarms,
     write_monitor_page,
 )
-from ..bundle.score import read_labelled
+from ..bundle.predict import read_labelled
 from ..core.store import write_whole
 from ..data.rows import read_column
 from ..errors import FedloreError

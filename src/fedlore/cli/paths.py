@@ -108,7 +108,7 @@ def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
     except OSError as error:
         raise ConfigError(f"'{path}' cannot be looked at: {error.strerror}") from None
     except ValueError as error:  # a zero in its name
-        raise ConfigError(f"{str(path)!r} is no path: {error}") from None
+        raise ConfigError(f"{str(path)!r} is not a path: {error}") from None
     if not there:
         raise ConfigError(f"there is no '{path}'{_near(path)}; {PATH_KINDS[kinds[0]][1]}")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):

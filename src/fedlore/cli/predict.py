@@ -11,7 +11,7 @@ import typer
 
 from ..bundle import Policies, read_bundle, write_bundle
 from ..bundle.files import OnError, Summary, predict_file
-from ..bundle.score import (
+from ..bundle.predict import (
     ClassScore,
     bundle_reliability,
     read_holding,

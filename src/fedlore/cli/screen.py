@@ -18,8 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperOption
 
-from ..look.tables import TextTable
-from ..look.values import plain_values
+from ..look.tables import TextTable, plain_values
 
 __all__ = [
     "ExitCode",

@@ -40,12 +40,12 @@ def serve_command(
     try:
         from ..bundle.serve import ServeLimits
         from ..bundle.serve import serve_bundle as run
-        from ..bundle.serve.limits import bytes_of, read_token
+        from ..bundle.serve.guard import bytes_of, read_token
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle
     from ..bundle.monitor import lock_record
-    from ..bundle.score import read_labelled
+    from ..bundle.predict import read_labelled
 
     if reference is not None and monitor is None:
         raise FedloreError("--reference gives the claims of a record: name one with --monitor")

@@ -50,7 +50,7 @@ def page_beside(
     with ExitStack() as stack:
         if page != "none":
             try:
-                from ..bundle.serve.limits import read_token
+                from ..bundle.serve.guard import read_token
                 from ..federation.pages.app import USUAL_PAGE, PagePlace, showing_folder
             except ModuleNotFoundError as error:
                 raise FedloreError(

@@ -24,7 +24,7 @@ def studio_command(
 ) -> None:
     """Write, check and try a site's knowledge in a browser, on this machine."""
     try:
-        from ..bundle.serve.limits import read_token
+        from ..bundle.serve.guard import read_token
         from ..studio import find_workplace, run_studio
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None

@@ -8,7 +8,7 @@ import typer
 from ..bundle import Bundle, read_bundle, write_bundle
 from ..bundle.ensemble import member_weights
 from ..bundle.knowledge import read_signature, signer_words
-from ..bundle.score import score_bundle
+from ..bundle.predict import score_bundle
 from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
 from ..knowledge.shapes.shape import promised_shapes

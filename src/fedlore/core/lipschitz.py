@@ -31,9 +31,9 @@ SHARP = 2.0  # of the softplus that clamps
 
 @dataclass(frozen=True)
 class Shaping:
-    """What a model that keeps shapes may be told before training."""
+    """Settings of a model that keeps shapes."""
 
-    features: int  # inputs of a row, without what is told beside them
+    features: int  # inputs of a row, without what it hears of the expert
     hears: bool = False  # whether it gets the middle of the range and the expert's place
     start: Start = "none"  # what the network's output is added to
     slope: float = 0.1  # κ: how steep the trunk may be, in quarters of all classes
@@ -108,7 +108,7 @@ class Lipschitz(nn.Module):
         about = self.options
         if x.ndim > 2:
             x = x.flatten(1)
-        if x.shape[1] == about.features:  # nothing is told of these rows
+        if x.shape[1] == about.features:  # nothing is known of these rows
             x = pad(x, (0, about.heard_inputs))
         if x.shape[1] != about.features + about.heard_inputs:
             raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")

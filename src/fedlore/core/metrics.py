@@ -267,7 +267,9 @@ def read_bins(text: str) -> list[ReliabilityBin]:
         found = [part.split() for part in text.split(";") if part.strip()]
         bins = [ReliabilityBin(float(said), float(right), int(n)) for said, right, n in found]
     except ValueError:
-        raise FedloreError(f"'{text[:60]}' is no diagram of how sure and how often right") from None
+        raise FedloreError(
+            f"'{text[:60]}' is not a diagram of how sure and how often right"
+        ) from None
     if not all(0.0 <= b.confidence <= 1.0 and 0.0 <= b.right <= 1.0 and b.rows > 0 for b in bins):
         raise FedloreError(f"'{text[:60]}' has shares outside [0, 1], or a bin without rows")
     return bins

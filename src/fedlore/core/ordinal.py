@@ -85,7 +85,7 @@ def check_start(start: str) -> None:
 
 @dataclass(frozen=True)
 class Ordinal:
-    """What an ordinal head may be told before training."""
+    """Settings of an ordinal head."""
 
     start: Start = "none"  # what the network's output is added to
     linear: bool = True  # a linear part beside the hidden layers

@@ -48,9 +48,9 @@ def bet_on_rate(faults: Sequence[float] | Reals, rate: float) -> Course:
     """Against: "at most `rate` of the rows have a fault", with faults as 0 or 1."""
     wrong = np.asarray(faults, dtype=np.float64)
     odds = rate / (1.0 - rate) * np.array(ODDS)
-    told = odds / (1.0 + odds)  # what each bet takes the rate to be
-    gains = wrong[:, None] * np.log(told / rate)
-    gains = gains + (1.0 - wrong[:, None]) * np.log((1.0 - told) / (1.0 - rate))
+    stated = odds / (1.0 + odds)  # what each bet takes the rate to be
+    gains = wrong[:, None] * np.log(stated / rate)
+    gains = gains + (1.0 - wrong[:, None]) * np.log((1.0 - stated) / (1.0 - rate))
     return _play(gains)
 
 

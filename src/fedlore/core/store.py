@@ -151,8 +151,8 @@ def unpack_tensors(data: bytes) -> tuple[Params, dict[str, str]]:
 def pack_payload(payload: Payload, about: Mapping[str, Any]) -> bytes:
     """Bundles of tensors and plain values about them, under a checksum of everything."""
     names = {key: list(bundle) for key, bundle in payload.items()}  # keeps order, and empty ones
-    told = json.dumps({"about": dict(about), "bundles": names}, allow_nan=False)
-    data = pack_tensors(flatten(payload), {"sha256": _BLANK.decode(), "fedlore": told})
+    header = json.dumps({"about": dict(about), "bundles": names}, allow_nan=False)
+    data = pack_tensors(flatten(payload), {"sha256": _BLANK.decode(), "fedlore": header})
     place = 8 + len(_SEAL)
     return data[:place] + _checksum(data) + data[place + len(_BLANK) :]
 

@@ -242,7 +242,7 @@ _METRIC = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 def find_bad_metric(metrics: Mapping[str, float]) -> str | None:
     """Why the numbers beside an upload cannot be used, or None."""
     if not all(_METRIC.fullmatch(name) for name in metrics):
-        return "a metric whose name is no plain word"
+        return "a metric whose name is not a plain word"
     return None if all(map(math.isfinite, metrics.values())) else "a metric is not finite"
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import FedloreError, unknown
 from ..kernel.schema import in_order
 from ..knowledge.content import dump
-from ..knowledge.findings.columns import find_columns
+from ..knowledge.findings.data import find_columns
 from .rows import FileForm, open_file
 from .rows.cells import BLANK, Problems, name_and_unit, number_cells, text_cells
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class NumberSpans:
     """A union of spans, in order, none touching another."""
 
     spans: tuple[Span, ...]
+    chosen: ClassVar[tuple[int, ...]] = ()  # it names no level
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Levels:
     """Some levels of a categorical feature, by index, in order."""
 
     chosen: tuple[int, ...]
+    spans: ClassVar[tuple[Span, ...]] = ()  # it names no number
 
 
 Condition = NumberSpans | Levels

@@ -47,6 +47,9 @@ class Broken:
     reason: str
     shown: str = ""  # what a copy of it says
 
+    def __str__(self) -> str:
+        return self.shown
+
 
 SheetCell = str | Broken
 

@@ -1,7 +1,6 @@
 """Where the files of a piece of knowledge lie, in a folder or in memory, and TOML as text."""
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -56,9 +55,7 @@ class Packed:
     def read(self, name: str) -> bytes:
         data = self.members.get(name)
         if data is None:
-            raise KnowledgeError(
-                f"{FILE} names the file {name[:100]!r}, which is no member of the bundle"
-            )
+            raise KnowledgeError(f"{FILE} names the file {name[:100]!r}, which is missing")
         return data
 
     def path(self, name: str) -> Path | None:
@@ -114,14 +111,10 @@ def _text(value: str) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int | float):
+        return str(value).lower()  # true, false
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(_value, value)) + "]"
     raise KnowledgeError(f"cannot write a {type(value).__name__} to a file")

@@ -18,7 +18,7 @@ from .combine import AllOf, AnyOf, Average, FirstOf
 from .content import Files, Where, dump, files_at, toml_in
 from .rowtrust import read_trust, trust_values
 from .shapes.shape import SiteShapes, shape_values
-from .soft import Softened, soften, split_ranges
+from .soft import soften, split_prediction, split_ranges
 from .sources.catalog import (
     check_entry,
     kind_of_model,
@@ -59,7 +59,7 @@ class Target(document.Target):
 
 
 @dataclass(frozen=True)
-class Document(document.Document):
+class KnowledgeDocument(document.Document):
     """A knowledge.toml as the torch side asks it."""
 
     target: Target | None = None
@@ -99,11 +99,11 @@ def is_number_file(where: Where) -> bool:
     return "target" in toml_in(*files_at(where))
 
 
-def read_document(where: Where) -> Document:
+def read_document(where: Where) -> KnowledgeDocument:
     """A knowledge.toml as it stands, before any source is opened."""
     files, name = files_at(where)
     with naming(name):
-        document = build(Document, toml_in(files, name))
+        document = build(KnowledgeDocument, toml_in(files, name))
         document.check()
     return document
 
@@ -119,12 +119,12 @@ def read_parts(where: Where) -> tuple[str, dict[str, Any]]:
     return name, assemble(document, predict, ranges)
 
 
-def setting_of(document: Document, files: Files) -> Setting:
+def setting_of(document: KnowledgeDocument, files: Files) -> Setting:
     """What the sources of a document need to know of it."""
     return Setting(files, document.schema, open_source, document.edges, document.entry_points)
 
 
-def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
+def assemble(document: KnowledgeDocument, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
     """The fields of `Knowledge`, given a document and the models of its sources."""
     weights, empty = document.predict.weights, document.range.empty
     always, mostly = split_ranges(ranges)
@@ -202,8 +202,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "features": [feature_values(feature) for feature in schema.features],
         "card": asdict(knowledge.card or Card()),
     }
-    said = knowledge.prediction
-    expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    expert, mostly = split_prediction(knowledge.prediction)
     extras, experts = _parts(expert)
     limits, always = _parts(knowledge.range)
     if knowledge.line is not None:  # its policies are written always

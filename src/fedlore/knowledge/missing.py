@@ -130,7 +130,7 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
     row, column = (~good).nonzero()[0].tolist()
     value = float(flat[row, column])
     name = f"'{features[column].name}'" if features else str(column)
-    found = "is missing" if value != value else f"has {value:g}, which is no value of it"
+    found = "is missing" if value != value else f"has {value:g}, which is not one of its values"
     more = int((~good).any(1).sum()) - 1
     others = f" ({more} rows after it cannot be used either)" if more else ""
     raise KnowledgeError(f"data row {row}: column {name} {found}{others}")

@@ -102,7 +102,7 @@ def check_signed(knowledge: Path, keys: Sequence[str] = ()) -> SignedBy:
             f"{knowledge.name} is a draft: nobody has signed it (fedlore studio, Versions)"
         ) from None
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise KnowledgeError(f"{path.name} is no signature: {error}") from None
+        raise KnowledgeError(f"{path.name} is not a signature: {error}") from None
     if not holds(found):
         raise KnowledgeError(f"{path.name}: the signature does not hold")
     if keys and found.key not in keys:

@@ -185,9 +185,14 @@ def place_within(model: Any, within: RangeModel | None) -> Any:
     return model
 
 
+def split_prediction(model: Any) -> tuple[Any, tuple[SoftRange, ...]]:
+    """The expert, and the soft ranges that he is weighed with."""
+    return (model.expert, model.ranges) if isinstance(model, Softened) else (model, ())
+
+
 def lone_expert(model: Any) -> Any:
-    """The expert without the soft ranges beside him, and outside of any range."""
-    return place_within(model.expert if isinstance(model, Softened) else model, None)
+    """The expert without the soft ranges, and outside of any range."""
+    return place_within(split_prediction(model)[0], None)
 
 
 def has_soft(model: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FedloreError
 
-__all__ = ["Drawing", "INK", "Plot", "draw", "save_drawing"]
+__all__ = ["DrawnPlot", "INK", "Plot", "draw", "save_drawing"]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ def short_text(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawnPlot:
     """A plot as it was drawn, dark on white."""
 
     plot: Plot
@@ -100,7 +100,7 @@ class Drawing:
     png: bytes
 
 
-def draw(plot: Plot) -> Drawing:
+def draw(plot: Plot) -> DrawnPlot:
     """Draw a plot."""
     svg, png = io.StringIO(), io.BytesIO()
     made = figure(plot)
@@ -108,16 +108,16 @@ def draw(plot: Plot) -> Drawing:
         made.savefig(svg, format="svg", metadata={"Date": None})
         made.set_layout_engine("none")  # it is laid out by now, and once is enough
         made.savefig(png, format="png")
-    return Drawing(plot, svg.getvalue(), png.getvalue())
+    return DrawnPlot(plot, svg.getvalue(), png.getvalue())
 
 
-def save_drawing(drawing: Drawing, folder: Path) -> None:
+def save_drawing(drawing: DrawnPlot, folder: Path) -> None:
     """Write a drawing as .svg and .png."""
     (folder / f"{drawing.plot.name}.svg").write_text(drawing.svg, encoding="utf-8")
     (folder / f"{drawing.plot.name}.png").write_bytes(drawing.png)
 
 
-def inline(drawing: Drawing, prefix: str) -> str:
+def inline(drawing: DrawnPlot, prefix: str) -> str:
     """A drawing as an <svg> element for a page: no background, ink in the colour of the text."""
     svg = drawing.svg[drawing.svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)

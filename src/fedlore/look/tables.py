@@ -1,8 +1,10 @@
-"""Tables of plain text: no markup in them, so any writer can escape them."""
+"""Tables of plain text, and values as JSON has them: no markup, so any writer can escape them."""
 
+import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
 
 __all__ = ["Cell", "TextTable", "literal", "markdown"]
 
@@ -72,3 +74,16 @@ def _cell(cell: Cell) -> str:
 def literal(text: str) -> str:
     """Text that Markdown takes literally, HTML included."""
     return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", text).replace("&", "&amp;")
+
+
+def plain_values(value: object) -> Any:
+    """A result in what JSON has: paths are text, numbers that are none are null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_values(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_values(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)

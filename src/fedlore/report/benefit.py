@@ -10,7 +10,7 @@ from ..core.metrics import ReliabilityBin
 from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page
-from ..look.plots import Drawing, draw
+from ..look.plots import DrawnPlot, draw
 from ..look.tables import Cell, TextTable
 from .panels import plain_text
 from .reliability import TERMS as RELIABILITY
@@ -52,7 +52,9 @@ def write_benefit(path: Path) -> Path:
         target = path.with_suffix(".html")
         write_private(target, html.encode())
     except OSError as error:
-        raise FedloreError(f"cannot write beside '{path}': {error.strerror}") from None
+        raise FedloreError(
+            f"cannot write '{path.with_suffix('.html')}': {error.strerror}"
+        ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise FedloreError(f"'{path}' is not a table of a site: {error!r}") from None
     return target
@@ -78,7 +80,7 @@ def _reliability(table: Mapping[str, Any]) -> Section:
     number = table["measure"] != "accuracy"
     bins = [ReliabilityBin(**part) for part in table["diagram"]]
     shown = held_table(bins) if number else scores_table(table["probabilities"])
-    drawn: tuple[Drawing, ...] = ()
+    drawn: tuple[DrawnPlot, ...] = ()
     if find_spec("matplotlib") is not None:  # the table says it without
         plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
         drawn = tuple(draw(plot) for plot in plots)

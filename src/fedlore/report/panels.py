@@ -50,7 +50,7 @@ def _score(row: Row, where: str) -> Score:
         if row.get(name) is None:
             raise FedloreError(f"{where}: '{name}' is missing")
     seed = row["seed"]
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    if type(seed) is not int:
         raise FedloreError(f"{where}: seed must be a whole number, got {seed!r}")
     if isinstance(row.get("trust"), str):
         row = {**row, "trust": None}  # such as "auto": each client chose its own, none is to plot

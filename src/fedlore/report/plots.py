@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.history import Row
 from ..errors import FedloreError
 from ..experiments.intervals import MeanInterval, interval
+from ..look.page import colour, marker, shades
 from ..look.plots import INK, Plot, short_text
-from ..look.style import colour, marker, shades
 from .panels import (
     Case,
     Line,
@@ -234,7 +234,7 @@ def _curve_plot(
 
 def _round(row: Row) -> int:
     at = row.get("round")
-    if isinstance(at, bool) or not isinstance(at, int) or at < 0:
+    if type(at) is not int or at < 0:
         raise FedloreError(f"history: round must be a whole number, got {at!r}")
     return at
 
@@ -388,7 +388,7 @@ def _counts(rows: Iterable[Row]) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for row in rows:
         count = row.get("count")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        if type(count) is not int or count < 0:
             raise FedloreError(f"confusion: count must be a whole number, got {count!r}")
         if row.get("label") is None or row.get("predicted") is None:
             raise FedloreError("confusion: a row needs 'label' and 'predicted'")

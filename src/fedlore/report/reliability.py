@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..core.history import Row, mean_of
 from ..core.metrics import ReliabilityBin, bins_error, bins_interval, merge_bins, read_bins
+from ..look.page import colour, marker
 from ..look.plots import INK, Plot, short_text
-from ..look.style import colour, marker
 from ..look.tables import Cell, TextTable
 from .panels import by_approach
 

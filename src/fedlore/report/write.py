@@ -3,17 +3,28 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..core.history import Row
-from ..look.page import Section, page, save_page
+from ..core.history import Row, mean_of
+from ..look.page import Section, colour, page, save_page
 from ..look.plots import Plot, draw
-from ..look.tables import literal, markdown
+from ..look.tables import TextTable, literal, markdown
 from . import words
-from .numbers import NUMBER_READING, number_section
-from .panels import Case, Score, cases, plain_text, read_scores
+from .panels import Case, Score, by_approach, cases, plain_text, read_scores
 from .plots import confusion_matrix, panel_plots, rounds_curve, share_curve, trust_curve
-from .reliability import TERMS, diagrams_of, probability_table, reliability_plot
-from .tables import case_tables, class_tables, marks_table
+from .reliability import (
+    TERMS,
+    coverage_table,
+    coverages_of,
+    diagrams_of,
+    probability_table,
+    reliability_plot,
+)
+from .tables import ScoreColumn, case_tables, class_tables, marks_table, mean_scores, score_table
+from .words import caveats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def write_report(
@@ -131,3 +142,76 @@ def _terms(approaches: set[str], models: set[str]) -> dict[str, str]:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "results"
+
+
+NUMBER_READING = (
+    "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
+    "error, R² the share of the variance that is explained. POV is the share of predictions "
+    "outside the set that the client's knowledge allows, without tolerance. Coverage and width "
+    "are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
+    "distribution from the number, in its units. Means count every client the same.",
+)
+#: Column of rows -> its name on the page, and whether less is better.
+_SCORES = {
+    "rmse": ("RMSE", True),
+    "mae": ("MAE", True),
+    "r2": ("R²", False),
+    "pov": ("POV, %", None),
+    "coverage": ("coverage, %", None),
+    "width": ("width", None),
+    "crps": ("CRPS", True),
+}
+
+
+def number_section(rows: Sequence[Row], unit: str) -> Section:
+    """Tables and plots of all rows."""
+    kinds = {(str(row.get("dataset")), str(row.get("range"))) for row in rows}
+    warnings = tuple(dict.fromkeys(text for kind in sorted(kinds) for text in caveats(*kind)))
+    held = reliability_plot(coverages_of(rows), "coverage", "", number=True)
+    drawings = tuple(draw(plot) for plot in (_errors(rows, unit), *held))
+    return Section("Results", warnings, (*_tables(rows, unit), *coverage_table(rows)), drawings)
+
+
+def _tables(rows: Sequence[Row], unit: str) -> list[TextTable]:
+    """RMSE at every site, and every score on average."""
+    clients, mine = dict.fromkeys(plain_text(row["client"]) for row in rows), by_approach(rows)
+    sites = [
+        ScoreColumn(c, [mean_of([r for r in own if r["client"] == c], "rmse")
+                        for own in mine.values()], less=True)
+        for c in clients
+    ]  # fmt: skip
+    sites.append(ScoreColumn("mean", mean_scores(mine, "rmse", 1.0), less=True))
+    scores = [
+        ScoreColumn(head, mean_scores(mine, key, 100.0 if "%" in head else 1.0), less=less)
+        for key, (head, less) in _SCORES.items()
+    ]
+    title = f"All scores, mean over clients{f' (in {unit})' if unit else ''}"
+    return [
+        score_table(f"RMSE{f' in {unit}' if unit else ''}", mine, sites, _silence(rows)),
+        score_table(title, mine, scores),
+    ]
+
+
+def _silence(rows: Sequence[Row]) -> list[str]:
+    silent = {name: mean_of(mine, "abstained") for name, mine in by_approach(rows).items()}
+    return ["The best of each column is marked."] + [
+        f"{name} names no number on {100 * share:.1f} % of rows; they do not count."
+        for name, share in silent.items()
+        if share
+    ]
+
+
+def _errors(rows: Sequence[Row], unit: str) -> Plot:
+    names = by_approach(rows)
+
+    def paint(axes: "Axes") -> None:
+        for i, (name, own) in enumerate(names.items()):
+            mine = [float(r["rmse"] or 0.0) for r in own]
+            axes.scatter(mine, [i] * len(mine), s=14, color=colour(name), alpha=0.5)
+            axes.scatter([sum(mine) / len(mine)], [i], s=60, color=colour(name))
+        axes.set_yticks(range(len(names)), list(names))
+        axes.invert_yaxis()
+        axes.set_xlabel(f"RMSE{f', {unit}' if unit else ''}")
+
+    caption = "Large: the mean over clients; small: each client. Less is better."
+    return Plot("errors", "Errors of the approaches", "", caption, 1.2 + 0.3 * len(names), paint)

@@ -178,8 +178,8 @@ class HeardNumbers:
 
     def rows(self) -> dict[str, Any]:
         ends = zip(("expert", "low", "high"), self.ends.T.tolist(), strict=True)
-        told = {key: [v if math.isfinite(v) else None for v in values] for key, values in ends}
-        return {"refused": self.refused.tolist(), **told}
+        shown = {key: [v if math.isfinite(v) else None for v in values] for key, values in ends}
+        return {"refused": self.refused.tolist(), **shown}
 
     @cached_property
     def words(self) -> list[str]:

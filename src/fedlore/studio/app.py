@@ -7,11 +7,10 @@ from fastapi import Depends, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from ..bundle.serve.guard import OPEN, Doorkeeper
-from ..bundle.serve.limits import ServeLimits, check_host, names_of
+from ..bundle.serve.guard import OPEN, Doorkeeper, ServeLimits, check_host, names_of
 from ..bundle.serve.server import run_app
 from ..errors import FedloreError
-from ..look.style import THEME
+from ..look.page import THEME
 from .draft import Stale, Workplace, Workspace
 from .routes import add_routes
 

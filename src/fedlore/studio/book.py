@@ -15,9 +15,8 @@ from ..kernel.schema import Feature, Schema
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.formulas import Formula
 from ..knowledge.signing import check_signed
-from ..look.page import Section, page
-from ..look.plots import Drawing, Plot, draw
-from ..look.style import COLOURS
+from ..look.page import COLOURS, Section, page
+from ..look.plots import DrawnPlot, Plot, draw
 from ..look.tables import TextTable
 from .checks import judge, read_schema
 from .draft import now
@@ -34,7 +33,7 @@ _LINES = tuple(COLOURS[name] for name in ("FLwKM", "lore", "FL+mask", "P-KM"))
 _Drawn = tuple[str, str, Tensor]  # formula, lower or upper; its text; its values along x, (n,)
 
 
-def draw_formulas(values: Mapping[str, Any], schema: Schema) -> tuple[Drawing, ...]:
+def draw_formulas(values: Mapping[str, Any], schema: Schema) -> tuple[DrawnPlot, ...]:
     """A plot for every feature that formulas look at, the others in the middle of their scope."""
     found = _formulas(values, schema)
     looked = dict.fromkeys(name for _, formula in found for name in formula.features)

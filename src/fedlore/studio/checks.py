@@ -11,7 +11,7 @@ from ..kernel.sheets import POLICIES
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
-from ..look.values import plain_values
+from ..look.tables import plain_values
 from .answers import first_error
 from .draft import Workspace
 from .grids import RuleGrid, read_grids, sources_in
@@ -32,9 +32,9 @@ def check_draft(members: Mapping[str, bytes]) -> dict[str, Any]:
     began = time.perf_counter()
     checkup = judge(members)
     seconds = time.perf_counter() - began
-    told = tell_findings(checkup.findings, read_grids(members))
+    shown = tell_findings(checkup.findings, read_grids(members))
     fault = "" if checkup.knowledge is not None else first_error(checkup)
-    return {"findings": told, "seconds": seconds, "fault": fault}
+    return {"findings": shown, "seconds": seconds, "fault": fault}
 
 
 def _refuse_code(members: Mapping[str, bytes]) -> None:

@@ -25,7 +25,7 @@ from .checks import judge
 from .maps import ends_of, middle_of, thresholds
 
 MOST_ASKED = 120_000
-REGIONS = 12  # told of one comparison
+REGIONS = 12  # shown of one comparison
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,13 @@ def compare_answers(
     words, kinds, changed = _answers(old, new, _rows(schema, stops, places))
     groups = _groups(kinds, changed).reshape(shape)
     regions = _regions(groups, stops, words, schema)
-    told = {"exact": not sampled, "changed": int(changed.sum()), "cells": cells, "regions": regions}
-    return {**told, "rows": _own(old, new, rows)}
+    summary = {
+        "exact": not sampled,
+        "changed": int(changed.sum()),
+        "cells": cells,
+        "regions": regions,
+    }
+    return {**summary, "rows": _own(old, new, rows)}
 
 
 def _sampled(checkup: Checkup) -> bool:
@@ -149,8 +154,8 @@ def _regions(
     schema: Schema,
 ) -> list[dict[str, Any]]:
     """Boxes of cells with the same change, large ones first found, each cell once."""
-    left, told = groups.copy(), list[dict[str, Any]]()
-    while left.any() and len(told) < REGIONS:
+    left, regions = groups.copy(), list[dict[str, Any]]()
+    while left.any() and len(regions) < REGIONS:
         start = np.unravel_index(int((left > 0).argmax()), left.shape) if left.ndim else ()
         kind = int(left[start])
         box = [[int(i), int(i)] for i in start]
@@ -165,7 +170,7 @@ def _regions(
         area = tuple(slice(a, b + 1) for a, b in box)
         count = int((left[area] == kind).sum()) if left.ndim else 1
         left[area] = 0
-        inside = tuple((a + b) // 2 for a, b in box)  # the words are those of the row that is told
+        inside = tuple((a + b) // 2 for a, b in box)  # the words are those of the row that is shown
         before, after = (
             words[int(np.ravel_multi_index(inside, groups.shape))] if left.ndim else words[0]
         )
@@ -173,15 +178,15 @@ def _regions(
                  if (text := s.tell(a, b)) is not None}  # fmt: skip
         places = np.array([inside], dtype=np.int64)
         row = _rows(schema, stops, places)[0].tolist()
-        told.append({"where": where, "before": before, "after": after, "cells": count,
+        regions.append({"where": where, "before": before, "after": after, "cells": count,
                      "example": name_values(schema, row)})  # fmt: skip
-    return told
+    return regions
 
 
 def _by_sample(
     old: Checkup, new: Checkup, schema: Schema, stops: Sequence[Stops], rows: Tensor | None
 ) -> dict[str, Any]:
-    """Too many cells: some of them by chance, always the same ones, told one by one."""
+    """Too many cells: some of them by chance, always the same ones, listed one by one."""
     draw = np.random.default_rng(0)
     places = np.stack([draw.integers(0, len(stop.values), MOST_ASKED // 4) for stop in stops], 1)
     asked = _rows(schema, stops, places)
@@ -194,8 +199,13 @@ def _by_sample(
          "example": name_values(schema, asked[place].tolist()), "cells": kinds.count(kind)}
         for kind, place in list(seen.items())[:REGIONS]
     ]  # fmt: skip
-    told = {"exact": False, "changed": int(changed.sum()), "cells": len(places), "regions": regions}
-    return {**told, "rows": _own(old, new, rows)}
+    summary = {
+        "exact": False,
+        "changed": int(changed.sum()),
+        "cells": len(places),
+        "regions": regions,
+    }
+    return {**summary, "rows": _own(old, new, rows)}
 
 
 def _own(old: Checkup, new: Checkup, rows: Tensor | None) -> dict[str, int] | None:

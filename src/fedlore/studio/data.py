@@ -16,11 +16,11 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
 from ..kernel.schema import Schema
 from ..kernel.sheets import Rule
+from ..knowledge.audit import rule_report
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.soft import lone_expert
-from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Table
 from .answers import hear_knowledge, name_values, tables_in, usable
 from .checks import judge
@@ -28,7 +28,7 @@ from .draft import Workspace
 from .edits import edit_toml
 from .requests import CalibrationRequest
 
-ROWS_TOLD = 20  # rows told one by one
+ROWS_SHOWN = 20  # rows listed one by one
 LEAST_ROWS = 5  # rows that a suggested rule must have
 PURE = 0.7  # share of them that it must get right
 
@@ -65,7 +65,7 @@ def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[st
                 "label": heard.name(float(rows.y[place])),
                 "row": name_values(schema, rows.x[place].tolist()),
             }
-            for place in outside[:ROWS_TOLD]
+            for place in outside[:ROWS_SHOWN]
         ],
         "outside_count": len(outside),
         "width": heard.width,

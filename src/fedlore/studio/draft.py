@@ -43,7 +43,7 @@ def find_workplace(
 ) -> Workplace:
     """The files of a site's folder, as `fedlore run` or a deployed federation has them."""
     if not folder.is_dir():
-        raise FedloreError(f"'{folder}' is no folder: name the one of your site")
+        raise FedloreError(f"'{folder}' is not a folder: name the one of your site")
     site = folder / "site.toml"
     said = read_toml(site) if site.exists() else {}
     knowledge = folder / str(said.get("knowledge") or FILE)
@@ -180,10 +180,10 @@ class Workspace:
         if token == self.token:
             return
         who, what, when = self._last
-        told = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
+        change = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
             "the files have been changed on disk"
         )  # fmt: skip
-        raise Stale(f"{told}: load the newer state, then repeat your last change")
+        raise Stale(f"{change}: load the newer state, then repeat your last change")
 
     def save(self, token: str, *, who: str) -> list[str]:
         """Write the draft to the site's files, tables first; the names of what was written."""
@@ -281,7 +281,7 @@ class Workspace:
             return DraftState("")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FedloreError(
-                f"'{self._file}' is no draft of the studio ({error}): put it away to go on"
+                f"'{self._file}' is not a draft of the studio ({error}): put it away to go on"
             ) from None
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from ..kernel.cells import NumberSpans
 from ..kernel.schema import Feature, Schema
 from ..kernel.sheets import Rule
 from ..knowledge.content import FILE, files_at, toml_in
@@ -55,8 +54,6 @@ def _edges(rule: Rule, schema: Schema) -> Iterator[list[float]]:
     conditions = dict(rule.conditions)
     inside = [_inside(conditions.get(c), f) for c, f in enumerate(schema.features)]
     for column, condition in conditions.items():
-        if not isinstance(condition, NumberSpans):
-            continue
         feature = schema.features[column]
         for end in {end.value for span in condition.spans for end in span}:
             if not math.isfinite(end):
@@ -72,7 +69,7 @@ def _inside(condition: Any, feature: Feature) -> float:
     if feature.levels:
         return float(condition.chosen[0]) if condition is not None else 0.0
     low, high = feature.low, feature.high
-    if isinstance(condition, NumberSpans):
+    if condition is not None:
         low = max(low, condition.spans[0].start.value)
         high = min(high, condition.spans[0].stop.value)
     if math.isinf(low) or math.isinf(high):

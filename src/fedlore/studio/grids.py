@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 from ..core.textfiles import HEAD_BYTES, find_separator, marked_encoding
 from ..errors import KnowledgeError
 from ..kernel.cells import LONGEST
-from ..kernel.sheets import MOST_RULES, Broken, SheetCell
+from ..kernel.sheets import MOST_RULES, Broken
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.tables.sheets import parse_sheet
 
@@ -267,9 +267,9 @@ def _grid(members: Mapping[str, bytes], side: str, place: int, said: Mapping[str
     except KnowledgeError as error:
         return make(sheet=sheet, first=1, header=(), rows=(), fault=str(error))
     rows = [cells for _, cells in page.rows]
-    head = next((i for i, cells in enumerate(rows) if any(map(_shown, cells))), 0)
+    head = next((i for i, cells in enumerate(rows) if any(map(str, cells))), 0)
     width = max((len(cells) for cells in rows[head:]), default=0)
-    texts = [(*map(_shown, cells), *[""] * (width - len(cells))) for cells in rows[head:]]
+    texts = [(*map(str, cells), *[""] * (width - len(cells))) for cells in rows[head:]]
     broken = tuple(
         (i, j, cell.reason)
         for i, cells in enumerate(rows[head:])
@@ -278,10 +278,6 @@ def _grid(members: Mapping[str, bytes], side: str, place: int, said: Mapping[str
     )
     header, body = (texts[0], tuple(texts[1:])) if texts else ((), ())
     return make(sheet=page.name, first=head + 1, header=header, rows=body, broken=broken)
-
-
-def _shown(cell: SheetCell) -> str:
-    return cell.shown if isinstance(cell, Broken) else cell
 
 
 def check_cells_fit(header: Sequence[str], rows: TextRows) -> None:

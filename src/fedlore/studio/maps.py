@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from ..kernel.cells import NumberSpans
 from ..kernel.schema import Feature, Schema
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
@@ -67,7 +66,7 @@ def thresholds(checkup: Checkup, column: int) -> list[float]:
         for _, table in rule_tables(known.prediction, known.range)
         for rule in table.rules
     ]
-    spans = [s for one in conditions if isinstance(one, NumberSpans) for s in one.spans]
+    spans = [s for one in conditions if one is not None for s in one.spans]
     return sorted({end.value for span in spans for end in span if math.isfinite(end.value)})
 
 

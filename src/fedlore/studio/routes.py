@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
-from ..look.values import plain_values
+from ..look.tables import plain_values
 from .book import write_book
 from .checks import check_draft, judge, show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
@@ -169,8 +169,8 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     def tried(said: TriedRow) -> dict[str, Any]:
         members, checkup = present()
         x = tried_row(said.row, checkup)
-        told = judge_row(checkup, x, read_grids(members))
-        return dict(plain_values({**told, "model": model.say(x, checkup)}))
+        verdict = judge_row(checkup, x, read_grids(members))
+        return dict(plain_values({**verdict, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples/propose")
     def propose() -> dict[str, Any]:

@@ -121,7 +121,7 @@ def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict
     places = (~heard.refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
     one, two = (predict_under(bundle, usable(known)[0], x[places]) for known in (old, new))
     moved = heard.apart(one, two).nonzero().flatten().tolist()
-    told = [
+    shown = [
         {
             "line": int(places[i]) + 2,
             "before": heard.name(float(one[i])),
@@ -129,4 +129,4 @@ def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict
         }
         for i in moved[:MOVES_TOLD]
     ]
-    return {"all": len(places), "moved": len(moved), "rows": told}
+    return {"all": len(places), "moved": len(moved), "rows": shown}

@@ -16,11 +16,10 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hide_others, is_heard
-from ..knowledge.soft import Softened
+from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..knowledge.sources.table import is_of_number, rule_text
-from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words.en import case_words
@@ -104,33 +103,32 @@ def _words(known: Knowledge, rows: Tensor) -> list[str]:
 
 def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Every rule that hits or may hit, with what becomes of it."""
-    told: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     spoken = ""  # who spoke first among several experts
-    said: Any = known.prediction
-    expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    expert, mostly = split_prediction(known.prediction)
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
             found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
-            told += _with_shares(found, model)
+            lines += _with_shares(found, model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
     for model, table in rule_tables(known.range):
-        told += _limiting(table, rows, grids, text=is_of_number(model))
+        lines += _limiting(table, rows, grids, text=is_of_number(model))
     for model, table in rule_tables(*mostly):
         found = _limiting(replace(table, policy="union"), rows, grids, text=False)
         weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
-        told += _with_shares(weighing, model)
-    return told
+        lines += _with_shares(weighing, model)
+    return lines
 
 
-def _with_shares(told: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
+def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
     """The same rules, each with the share of cases in which it holds, where it says one."""
-    if not isinstance(model, SoftTable):
-        return told
+    if not model.confidences:
+        return lines
     shares = {model.table.label(i): case_words(c) for i, c in enumerate(model.confidences)}
-    return [one | {"text": one["text"] + shares[one["label"]]} for one in told]
+    return [one | {"text": one["text"] + shares[one["label"]]} for one in lines]
 
 
 def _speaks(model: Any, rows: Tensor) -> bool:
@@ -146,7 +144,7 @@ def _predicting(
     hits, open_ = table.hits(rows)[0].tolist(), table.undecided(rows)[0].tolist()
     hitting = [index for index in table.order if hits[index]]
     outcomes = {table.rules[index].outcome for index in hitting}
-    told = []
+    lines = []
     for index in table.order:
         if not hits[index] and not open_[index]:
             continue
@@ -159,8 +157,8 @@ def _predicting(
             state, because = "loses", table.label(hitting[0])
         elif spoken:
             state, because = "loses", spoken
-        told.append(_rule(table, index, grids, state, because, text=text))
-    return told
+        lines.append(_rule(table, index, grids, state, because, text=text))
+    return lines
 
 
 def _limiting(
@@ -173,15 +171,15 @@ def _limiting(
     for index in hitting:
         left &= set(table.rules[index].outcome)
     empty = table.policy == "intersect" and not left and not text
-    told = []
+    lines = []
     for index in range(len(table.rules)):
         if hits[index] or open_[index]:
             full = len(table.rules[index].outcome) == every and not text
             state = "limits" if not full else "allows"
             state = "clashes" if empty and not full else state
             state = state if hits[index] else "undecided"
-            told.append(_rule(table, index, grids, state, "", text=text))
-    return told
+            lines.append(_rule(table, index, grids, state, "", text=text))
+    return lines
 
 
 def _rule(

@@ -160,13 +160,13 @@ def compare_versions(
     """
     old, new = files_of(desk, before), files_of(desk, after)
     rows = own_rows(desk, new)
-    told = compare_answers(old, new, rows)
+    compared = compare_answers(old, new, rows)
     if rows is None or model is None or desk.place.bundle is None:
-        return told
+        return compared
     try:
-        return {**told, "model": tell_moves(model.bundle(), judge(old), judge(new), rows)}
+        return {**compared, "model": tell_moves(model.bundle(), judge(old), judge(new), rows)}
     except FedloreError as error:
-        return {**told, "model": {"fault": str(error)}}
+        return {**compared, "model": {"fault": str(error)}}
 
 
 def own_rows(desk: Workspace, members: Mapping[str, bytes]) -> Tensor | None:

@@ -32,7 +32,7 @@ def check_source(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> 
 
 def its_key_leads_to_it(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """The key of a file is that of the entry point, and one of the entry's own."""
-    expect(kind.name in kind.keys, f"'{kind.name}' is no key of {kind.entry.__name__}")
+    expect(kind.name in kind.keys, f"'{kind.name}' is not a key of {kind.entry.__name__}")
     found = SOURCE_KINDS.get(kind.name) or plugin_named(kind.name)
     expect(found is kind, f"'{kind.name}' in a file leads to {found!r:.80}: is it installed?")
     expect(kind.asked and set(kind.asked) <= set(get_args(Asked)), f"asked is {kind.asked}")

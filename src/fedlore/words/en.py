@@ -17,9 +17,9 @@ _CLAIMS: dict[str, str] = {
     "empty-range/limits": "the lower limit exceeds the upper one",
     "empty-range/above": "the lower limit exceeds the upper bound",
     "empty-range/below": "the upper limit lies below the lower bound",
-    "empty-range/error": "the ranges leave no class together, so that the row is refused",
-    "empty-range/first": "the ranges leave no class together, so that the first one counts",
-    "empty-range/all": "the ranges leave no class together, so that every class is allowed",
+    "empty-range/error": "the ranges together leave no class, so that the row is refused",
+    "empty-range/first": "the ranges together leave no class, so that the first one counts",
+    "empty-range/all": "the ranges together leave no class, so that every class is allowed",
 }
 _STEPS: dict[str, str] = {
     "anything": "anything more: {reason}",

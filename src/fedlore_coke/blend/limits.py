@@ -18,7 +18,7 @@ DEAR = 1e4  # what a unit of a broken cut costs, in spans of the price
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class BlendLimits:
     """Shares of the c coals: bounds, at most so many coals, whole lots."""
 
     low: Array  # (c,)
@@ -47,7 +47,7 @@ def limits_of(
     tonnes: float | None = None,
     most_coals: int | None = None,
     lots: float | None = None,  # the size of a lot, % of the blend
-) -> Limits:
+) -> BlendLimits:
     """The bounds of the list, and of the stock where the tonnage is known."""
     if tonnes is not None and not 0.0 < tonnes < np.inf:
         raise FedloreError(f"tonnes must be positive and finite, got {tonnes:g}")
@@ -61,7 +61,7 @@ def limits_of(
     low, high = coals.bounds
     if tonnes is not None and coals.stock is not None:
         high = np.minimum(high, coals.stock / tonnes)
-    return Limits(low, high, most_coals, parts)
+    return BlendLimits(low, high, most_coals, parts)
 
 
 def scipy_optimize() -> Any:
@@ -74,7 +74,7 @@ def scipy_optimize() -> Any:
 
 def cheapest(
     price: Array,  # (c,)
-    limits: Limits,
+    limits: BlendLimits,
     *,
     cuts: tuple[Array, Array] | None = None,  # (m, c) and (m,): cuts @ shares >= ends, if possible
     near: tuple[Array, float] | None = None,  # a blend, and how far each share may be from it
@@ -132,7 +132,7 @@ def cheapest(
     return tidy(np.clip(shares, limits.low, limits.high), limits)
 
 
-def tidy(shares: Array, limits: Limits) -> Array:
+def tidy(shares: Array, limits: BlendLimits) -> Array:
     """Specks removed, and the sum made 1 again on the largest share that has room."""
     clean = np.where((shares < 1e-7) & (limits.low <= 0), 0.0, shares)
     gap = 1.0 - clean.sum()
@@ -156,7 +156,7 @@ def lattice_size(coals: int, parts: int, most: int | None = None) -> int:
     return sum(math.comb(coals, s) * math.comb(parts - 1, s - 1) for s in sizes)
 
 
-def lattice(limits: Limits, parts: int) -> Array:
+def lattice(limits: BlendLimits, parts: int) -> Array:
     """All blends in whole parts that keep the limits, (n, c)."""
     c = len(limits)
     lowest = np.ceil(limits.low * parts - 1e-6).astype(np.int16)
@@ -177,7 +177,7 @@ def lattice(limits: Limits, parts: int) -> Array:
     return whole / float(parts)
 
 
-def sparse(limits: Limits, count: int, draw: np.random.Generator) -> Array:
+def sparse(limits: BlendLimits, count: int, draw: np.random.Generator) -> Array:
     """Random blends of one to seven coals (and those that must be in) within the limits."""
     c = len(limits)
     largest = min(limits.coals or 7, 7, c)
@@ -189,7 +189,7 @@ def sparse(limits: Limits, count: int, draw: np.random.Generator) -> Array:
     return shares[possible]
 
 
-def fit_lots(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
+def fit_lots(weights: Array, limits: BlendLimits) -> tuple[Array, NDArray[np.bool_]]:
     """Any weights (n, c) >= 0 as blends within the limits, and whether that could be done, (n,)."""
     weights = np.where(limits.low > 0, np.maximum(weights, 1e-6), weights)
     if limits.coals is not None:
@@ -229,11 +229,11 @@ def distinct_blends(shares: Array, order: Array, count: int) -> list[int]:
     return chosen
 
 
-def _level(weights: Array, level: Array, limits: Limits) -> Array:
+def _level(weights: Array, level: Array, limits: BlendLimits) -> Array:
     return np.where(weights > 0, np.clip(level[:, None] * weights, limits.low, limits.high), 0.0)
 
 
-def _round_shares(shares: Array, limits: Limits, lots: int) -> Array:
+def _round_shares(shares: Array, limits: BlendLimits, lots: int) -> Array:
     """Whole lots by largest remainders, within the bounds."""
     lowest = np.ceil(limits.low * lots - 1e-6)
     highest = np.floor(limits.high * lots + 1e-6)

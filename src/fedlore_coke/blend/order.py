@@ -10,7 +10,7 @@ from fedlore.knowledge import Schema
 from .coals import Coals
 from .graders import BlendTarget, Forecast, Grader, Promise, Risk, grader_for
 from .judge import Goal, Judge
-from .limits import Limits, limits_of
+from .limits import BlendLimits, limits_of
 from .mixing import Fixed, MixingRecipe, MixingRule, recipe_for
 from .sides import SideLimit, SideVerdict
 
@@ -45,7 +45,7 @@ class Order:
                         )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> BlendLimits:
         return limits_of(self.coals, tonnes=self.tonnes, most_coals=self.most_coals, lots=self.lots)
 
     @property

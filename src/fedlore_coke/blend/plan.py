@@ -11,7 +11,7 @@ from fedlore.errors import FedloreError
 from .check import check
 from .coals import Array, held_places
 from .judge import Goal, Judge
-from .limits import Limits, cheapest
+from .limits import BlendLimits, cheapest
 from .mixing import rows_of
 from .order import Blend, BlendPlan, Order, Point, Relaxation
 from .reasons import relaxations, shortage, unreachable
@@ -111,7 +111,7 @@ class _Planner:
     order: Order
     judge: Judge
     goal: Goal
-    limits: Limits
+    limits: BlendLimits
     pool: BlendPool
     seed: int
     report: Callable[[str], None]
@@ -123,7 +123,7 @@ class _Planner:
     def find(
         self,
         goal: Goal,
-        limits: Limits,
+        limits: BlendLimits,
         *,
         effort: Effort = LIGHT,
         near: list[Array] | None = None,
@@ -151,7 +151,7 @@ class _Planner:
         """Whether the expert has no answer for a blend."""
         return bool(self.judge(shares[None]).refused[0])
 
-    def presentable(self, shares: Array, limits: Limits) -> Array:
+    def presentable(self, shares: Array, limits: BlendLimits) -> Array:
         """Nearly the same blend without specks of coal and in few digits, if it costs nothing."""
         most = (1.0 + NEXT_TO_NOTHING) * float(shares @ self.price)
         specks = [] if self.order.lots is not None else held_places(shares)
@@ -173,7 +173,7 @@ class _Planner:
             raise FedloreError(f"the best blend found fails its check: {'; '.join(broken)}")
         return shares
 
-    def instead(self, shares: Array, out: int, limits: Limits) -> list[Array]:
+    def instead(self, shares: Array, out: int, limits: BlendLimits) -> list[Array]:
         """The best two blends with another coal in the place of one, or with more of all others."""
         c = len(shares)
         rest = shares.copy()
@@ -246,7 +246,7 @@ class _Planner:
         return tuple(reversed(points))
 
 
-def _bar(limits: Limits, *coals: int) -> Limits:
+def _bar(limits: BlendLimits, *coals: int) -> BlendLimits:
     """The same limits without some coals."""
     high = limits.high.copy()
     high[list(coals)] = 0.0

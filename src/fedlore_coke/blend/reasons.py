@@ -7,14 +7,14 @@ import numpy as np
 
 from .coals import Array, held_places
 from .judge import Goal, Judge, JudgedBlends, say_chance
-from .limits import Limits, cheapest
+from .limits import BlendLimits, cheapest
 from .order import Order
 from .search import BlendPool, SearchResult
 
 WIDER = 0.05  # by how much a bound is relaxed to see what that would bring
 
 
-def relaxations(order: Order, shares: Array) -> Iterator[tuple[str, str, Goal, Limits]]:
+def relaxations(order: Order, shares: Array) -> Iterator[tuple[str, str, Goal, BlendLimits]]:
     """Limits that a blend touches: which, what they could be, and the goal and limits then."""
     goal, limits, coals = order.goal, order.limits, order.coals
     low, high = coals.bounds

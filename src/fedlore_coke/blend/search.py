@@ -10,7 +10,7 @@ from .coals import Array
 from .judge import Goal, Judge, JudgedBlends, logit
 from .limits import (
     LATTICE_STEPS,
-    Limits,
+    BlendLimits,
     cheapest,
     distinct_blends,
     fit_lots,
@@ -34,7 +34,7 @@ class Field:
 
     judge: Judge
     goal: Goal
-    limits: Limits
+    limits: BlendLimits
     price: Array  # (c,)
 
     def better(self, shares: Array, seen: JudgedBlends) -> Array:
@@ -125,7 +125,7 @@ def trade(
     return shares[0], seen
 
 
-def list_trades(shares: Array, limits: Limits) -> Array:
+def list_trades(shares: Array, limits: BlendLimits) -> Array:
     """Moves of mass from one coal to another that the bounds leave room for, (n, c)."""
     c = len(shares)
     give, take = shares - limits.low, limits.high - shares
@@ -234,7 +234,7 @@ class SearchResult:
 
 
 def explore(
-    judge: Judge, limits: Limits, price: Array, *, seed: int, random: int = RANDOM
+    judge: Judge, limits: BlendLimits, price: Array, *, seed: int, random: int = RANDOM
 ) -> BlendPool:
     """A wide look: a lattice as fine as can be afforded, sparse random blends, extreme ones."""
     c = len(limits)

@@ -115,7 +115,7 @@ def parse_limit(text: str) -> AskedLimit:
     try:
         return AskedLimit(target, model, None if level is None else float(level))
     except ValueError:
-        raise FedloreError(f"limit '{text}': '{level}' behind 'at' is no probability") from None
+        raise FedloreError(f"limit '{text}': '{level}' behind 'at' is not a probability") from None
 
 
 def model_limit(

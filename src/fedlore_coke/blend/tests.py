@@ -72,7 +72,7 @@ def read_tests(path: str | Path, order: Order, *, form: FileForm | None = None) 
         values, wrong = number_cells(column, decimal)
         values = np.where(np.isnan(values), 0.0, values)  # a blank is a coal that was not charged
         out = np.flatnonzero(~((values >= 0.0) & (values <= 100.0)))
-        wrong |= {int(i): f": {values[i]:g} is no share in %" for i in out if i not in wrong}
+        wrong |= {int(i): f": {values[i]:g} is not a share in %" for i in out if i not in wrong}
         problems.add(wrong, lines, name, at)
         shares[:, coals.place(name)] = values / 100.0
     total = 100.0 * shares.sum(1)

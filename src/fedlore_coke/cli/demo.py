@@ -1,4 +1,4 @@
-"""fedlore demo: why knowledge matters, on four simulated coking plants."""
+"""fedlore demo, new and up: four simulated coking plants compared, as files, as processes."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -9,17 +9,28 @@ import torch
 import typer
 
 from fedlore import __version__
+from fedlore.cli.federation import CoordinatorFolder, bring_up, need_flower
 from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import current_screen, explain_stop, show_report
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
-from fedlore.experiments import APPROACHES, effort, interval, local_best_words, read_sites
+from fedlore.errors import ConfigError
+from fedlore.experiments import (
+    APPROACHES,
+    check_empty,
+    effort,
+    interval,
+    local_best_words,
+    read_sites,
+    write_alike,
+)
 from fedlore.look.tables import TextTable
 from fedlore.models.own import missing_learners
 from fedlore.report import overview, write_report
 
 from ..demo import Demo, margins, means, run_demo, verdict
+from ..starter import make_trial_here, write_starter
 
 
 def demo(
@@ -124,3 +135,44 @@ def _margins(rows: Sequence[Row], seeds: int) -> TextTable:
     title = f"lore minus the others, points of mean accuracy, {seeds} seeds"
     head = ("against", "their accuracy", "difference", "95 % interval, paired by seed")
     return TextTable.of(title, head, body)
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    like: Annotated[Path | None, typer.Option(help="Rows of your own to deal to sites.")] = None,
+    label: Annotated[str | None, typer.Option(help="With --like: the column to predict.")] = None,
+    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
+) -> None:
+    """Write a federation to start from: four simulated plants, or one like your own rows."""
+    screen, left_out = current_screen(), dict[str, str]()
+    if like is None:
+        sites = write_starter(folder)
+    elif label is None:
+        raise ConfigError("--like needs --label, the column to predict")
+    else:
+        draft = write_alike(folder, like, label=label, sites=sites_)
+        sites = sorted((folder / "sites").iterdir())
+        left_out = dict(draft.left_out)
+        for name, why in left_out.items():
+            screen.say(f"'{name}' is left out: {why}")
+    screen.say(f"{len(sites)} sites written to {folder / 'sites'}")
+    screen.remark(f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}")
+    screen.give({"folder": folder, "sites": [s.name for s in sites], "left_out": left_out})
+
+
+def up(
+    folder: CoordinatorFolder,
+    sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
+    rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
+    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+    recipe: Annotated[
+        str, typer.Option(help="lore or none, in a folder that is made anew; lore takes longer.")
+    ] = "none",
+) -> None:
+    """A whole federation on this machine: server, sites and one training."""
+    need_flower()
+    if not (folder / "federation.toml").exists():
+        check_empty(folder)
+        make_trial_here(folder, sites=sites, rounds=rounds, recipe=recipe)
+        current_screen().say(f"made '{folder}' with {sites} simulated coking plants")
+    bring_up(folder, resume=resume)

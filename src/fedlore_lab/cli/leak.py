@@ -17,9 +17,8 @@ from fedlore.look.tables import TextTable
 
 from ..leak.attacks import ATTACKS
 from ..leak.audit import CASES, audit, draw_case, of_sites
-from ..leak.page import leak_verdict, write_leaks
+from ..leak.page import LeakLine, leak_verdict, lines, write_leaks
 from ..leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
-from ..leak.summary import LeakLine, lines
 
 SHORT = {"own union": "own", "frequency": "freq", "trust": "λ"}
 

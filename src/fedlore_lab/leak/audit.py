@@ -19,11 +19,11 @@ from fedlore.experiments import Drawing, gather, ordered_classes, settings_finge
 from fedlore.models.own import remembering
 
 from ..paper.drawings import draw as draw_paper
-from . import looks as leak_looks
 from . import observe as leak_observe
+from . import score as leak_score
 from .attacks import ATTACKS, attack
-from .looks import secrets_of
 from .observe import Observed, Watchtower
+from .score import secrets_of
 from .settings import LeakSetting
 
 _SHARE = 0.01  # of Covtype's training part
@@ -159,7 +159,7 @@ def _config(it: Drawing, setting: LeakSetting) -> str:
     sizes = [
         (c.id, len(c.data), round(float(c.data.x.double().sum()), 6)) for c in it.class_clients
     ]
-    looked = (leak_looks.EARLY, leak_looks.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
+    looked = (leak_score.EARLY, leak_score.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
     seen_as = replace(setting, about="")
     budget = (it.plan, it.rounds, it.seed, it.scale)
     return settings_fingerprint(repr(seen_as), *budget, sizes, looked)

@@ -20,8 +20,7 @@ from fedlore.experiments import Drawing
 from fedlore.privacy import Privacy
 
 from .coordinator import Spy, names_seen
-from .looks import known_rows, member_by_loss, over_time, sum_up
-from .score import auc
+from .score import auc, known_rows, member_by_loss, over_time, sum_up
 from .settings import LeakSetting, View
 from .uploads import Anatomy, Seen, class_signs, find_untouched, site_signs
 

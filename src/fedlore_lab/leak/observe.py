@@ -17,8 +17,8 @@ from fedlore.engine import Client, scaler_of
 from fedlore.experiments import LORE_1, Drawing
 
 from .coordinator import ObservedRun, anatomy, as_trained, leak_filters, observe_run, row_errors
-from .looks import EARLY, member_by_loss, over_time, sum_up
 from .lore import Overheard, look_at, overhear
+from .score import EARLY, member_by_loss, over_time, sum_up
 from .settings import LeakSetting
 from .uploads import Seen, class_signs, find_untouched, site_signs
 

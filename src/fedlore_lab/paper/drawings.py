@@ -17,8 +17,16 @@ from fedlore.knowledge import count
 from fedlore_coke.demo import Demo, plants_of
 from fedlore_coke.experts import COKE
 
-from .protocol import Setup, read_protocol
-from .tasks import PAPER_TASKS, DataExpert, PaperTask, experts, know, share_out
+from .tasks import (
+    PAPER_TASKS,
+    DataExpert,
+    PaperTask,
+    Setup,
+    experts,
+    know,
+    read_protocol,
+    share_out,
+)
 
 WATCHED = 500  # test rows per client that a history is scored on, again and again
 CURVE = 12  # points of a history

@@ -6,7 +6,7 @@ import pytest
 
 from fedlore import FedloreError
 from fedlore.bundle.serve import ServeLimits
-from fedlore.bundle.serve.limits import bytes_of, check_host, is_loopback, names_of, read_token
+from fedlore.bundle.serve.guard import bytes_of, check_host, is_loopback, names_of, read_token
 
 from .sites import TOKEN
 

@@ -69,7 +69,7 @@ def test_a_test_moves_the_place_towards_itself_and_ignorance_shrinks(tmp_path):
         ("c0,c1,grade\n60,40,Q99\n", "row 2, column 'grade': unknown class 'Q99'"),
         ("c0,c1,grade\n60,40,\n", "row 2, column 'grade' is blank"),
         ("c0,c1,grade\n60,30,Q12\n", "row 2: its shares add up to 90 %, not to 100 %"),
-        ("c0,c1,grade\n140,-40,Q12\n", "140 is no share in %"),
+        ("c0,c1,grade\n140,-40,Q12\n", "140 is not a share in %"),
         ("c0,c1,grade\nmuch,40,Q12\n", "row 2, column 'c0'"),
     ],
 )  # fmt: skip

@@ -92,7 +92,7 @@ def test_a_limit_that_cannot_be_read_is_one_sentence(text, message):
 def test_limits_are_read_as_they_are_written():
     assert parse_limit("ash<=9").model is None
     assert parse_limit("cri <= 30 by my cri.lore").model == "my cri.lore"
-    with pytest.raises(FedloreError, match="is no probability"):
+    with pytest.raises(FedloreError, match="is not a probability"):
         parse_limit("cri<=30 by cri.lore at most")
     with pytest.raises(FedloreError, match=r"confidence must lie in \(0, 1\]"):
         model_limit(wild(3), HARD, three(), "hardness>=good", confidence=1.5)

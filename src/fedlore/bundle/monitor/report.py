@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.store import write_whole
 from ...look.page import Section, page
-from ...look.plots import Drawing, Plot, draw, short_text
+from ...look.plots import DrawnPlot, Plot, draw, short_text
 from ...look.tables import Cell, TextTable
 from .judge import Judgement, MonitorReport
 
@@ -110,7 +110,7 @@ def write_monitor_page(report: MonitorReport, client: str, path: Path) -> None:
     write_whole(path, page(title, facts=facts, reading=reading, terms={}, sections=[section]))
 
 
-def _draw_courses(report: MonitorReport) -> Drawing:
+def _draw_courses(report: MonitorReport) -> DrawnPlot:
     loud = sorted(report.judgements, key=lambda v: v.evidence / v.needed, reverse=True)[:_SHOWN]
 
     def paint(axes: "Axes") -> None:

@@ -2,7 +2,7 @@
 
 try:
     from .app import make_app
-    from .limits import ServeLimits
+    from .guard import ServeLimits
     from .server import serve_bundle
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("fedlore"):

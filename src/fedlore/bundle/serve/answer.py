@@ -19,8 +19,7 @@ from ...models.answers import DECIDED, Answers
 from ...models.doubt import can_doubt
 from .. import Bundle
 from ..explain import answer_with_reasons
-from ..predict import answer_rows, doubt_rows
-from ..score import stored_holding
+from ..predict import answer_rows, doubt_rows, stored_holding
 
 Who = Literal["range", "expert", "network", "both"]
 SERVED_LEVEL = 0.9  # of the sets and intervals that are answered

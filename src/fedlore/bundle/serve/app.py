@@ -13,7 +13,7 @@ from ...knowledge.shapes.shape import promised_shapes
 from .. import Bundle
 from ..monitor.record import Record
 from ..monitor.report import report_metrics
-from ..score import stored_holding
+from ..predict import stored_holding
 from .answer import (
     SERVED_LEVEL,
     Answerer,
@@ -24,12 +24,10 @@ from .answer import (
     needs_token,
     problems,
 )
-from .guard import Doorkeeper
-from .limits import ServeLimits
+from .guard import Doorkeeper, Page, ServeLimits
 from .metrics import Metrics
 from .monitor import RecordKeeper, add_monitor
 from .rows import Reader, row_schema
-from .web import Page
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 

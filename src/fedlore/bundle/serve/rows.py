@@ -144,7 +144,7 @@ class MeasuredReader:
         for name in said:
             if name not in _KEYS:
                 shown = excerpt(name)
-                raise Unusable(f"row {row}: there is no '{shown}' beside row, measured, day", row)
+                raise Unusable(f"row {row}: unknown key '{shown}'; known: row, measured, day", row)
         return said
 
     def _label(self, said: Any, row: int) -> float:

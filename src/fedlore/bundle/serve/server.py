@@ -15,8 +15,7 @@ from .. import Bundle
 from ..monitor.record import Record
 from ..store import refuse_draft
 from .app import make_app
-from .guard import App
-from .limits import ServeLimits, check_host, names_of
+from .guard import App, ServeLimits, check_host, names_of
 
 _GRACE = 10  # seconds for requests under way when the service is stopped
 CONNECTIONS = 1_000  # at once; beyond it a request is told to come back

@@ -240,7 +240,7 @@ def find_columns(
     """Where each feature stands, then the label if one is asked for.
 
     Absent, doubled or wrongly measured columns are refused together; so are those that nobody
-    asked for where `extra` is "error", except the label and `also`. `units` are told by the file
+    asked for where `extra` is "error", except the label and `also`. `units` come from the file
     beside its titles.
     """
     known = schema.titles

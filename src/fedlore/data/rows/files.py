@@ -65,7 +65,7 @@ class RowSource:
     batches: Callable[[Sequence[int], Sequence[int], OnProgress], Iterator[RowBatch]]
     place: str = ""  # what messages call it; empty for rows in memory
     decimal: str = "."
-    units: Mapping[int, str] = field(default_factory=dict)  # told beside the titles, by position
+    units: Mapping[int, str] = field(default_factory=dict)  # stated next to the titles, by position
     said: str = ""  # how the file was taken to be written, where that is worth a sentence
     fast: bool = False  # whether a fault is better placed by a second, slower look
 

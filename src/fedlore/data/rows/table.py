@@ -101,7 +101,7 @@ def read_chunks(
 
     A missing value is NaN where its feature may be missing, else a problem. From the first batch
     with a problem on nothing more is given out; at the end all problems are raised as one error.
-    With `mark` rows with problems are told beside the good ones instead. A fast source raises
+    With `mark` rows with problems are returned with the good ones instead. A fast source raises
     `Stumbled` where there is a problem: read it again without haste.
     """
     places = find_columns(
@@ -187,7 +187,7 @@ def _tensors(
     for place, feature in enumerate(features):
         cells = batch.columns[place]
         values, wrong = feature_cells(cells, feature, source.decimal)
-        with np.errstate(over="ignore"):  # told below, with its row
+        with np.errstate(over="ignore"):  # reported below, with its row
             x[:, place] = values
         exact.append(values)
         faulty.append(wrong)

@@ -13,12 +13,20 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ...bundle.serve.guard import OPEN, Doorkeeper, Receive, Scope, Send
-from ...bundle.serve.limits import ServeLimits, check_host, names_of
+from ...bundle.serve.guard import (
+    OPEN,
+    Doorkeeper,
+    Page,
+    Receive,
+    Scope,
+    Send,
+    ServeLimits,
+    check_host,
+    names_of,
+)
 from ...bundle.serve.server import showing
-from ...bundle.serve.web import Page
 from ...errors import ConfigError
-from ...look.style import CSS
+from ...look.page import CSS
 from .coordinator import Brief, brief_overview, overview_changes, show_overview
 from .metrics import measure
 from .overview import Overview, Watcher

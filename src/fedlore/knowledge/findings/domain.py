@@ -34,15 +34,13 @@ class Axis:
     def of(feature: Feature, conditions: Iterable[Condition]) -> "Axis":
         known = set(conditions)
         if feature.levels:
-            chosen = [set(c.chosen) for c in known if isinstance(c, Levels)]
+            chosen = [set(c.chosen) for c in known]
             groups: dict[tuple[bool, ...], list[int]] = {}
             for level in range(len(feature.levels)):
                 groups.setdefault(tuple(level in some for some in chosen), []).append(level)
             return Axis(feature, groups=tuple(map(tuple, groups.values())))
         start, stop = axis_scope(feature)
-        ends = {
-            end for c in known if isinstance(c, NumberSpans) for span in c.spans for end in span
-        }
+        ends = {end for condition in known for span in condition.spans for end in span}
         inner = sorted(end for end in ends if start < end < stop)
         cells = (Span(*pair) for pair in pairwise((start, *inner, stop)))
         return Axis(feature, spans=tuple(cell for cell in cells if holds_a_float(cell)))
@@ -52,7 +50,7 @@ class Axis:
 
     def runs(self, condition: Condition) -> list[Stretch]:
         """The cells that satisfy a condition, as runs of neighbours."""
-        if isinstance(condition, Levels):
+        if condition.chosen:
             chosen = set(condition.chosen)
             inside = [i for i, group in enumerate(self.groups) if group[0] in chosen]
             parts = groupby(enumerate(inside), key=lambda pair: pair[1] - pair[0])
@@ -243,7 +241,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class CellBoxes:
     """Many boxes over the same axes."""
 
     size: Ints  # (f,) cells on each axis
@@ -251,11 +249,11 @@ class Boxes:
     high: Ints  # (f, b)
 
     @staticmethod
-    def of(size: Sequence[int], boxes: Iterable[Sequence[tuple[int, int]]]) -> "Boxes":
+    def of(size: Sequence[int], boxes: Iterable[Sequence[tuple[int, int]]]) -> "CellBoxes":
         found = list(boxes)
         runs = np.array(found, dtype=np.int32).reshape(len(found), len(size), 2)
         low, high = np.ascontiguousarray(runs[:, :, 0].T), np.ascontiguousarray(runs[:, :, 1].T)
-        return Boxes(np.array(size, dtype=np.int32), low, high)
+        return CellBoxes(np.array(size, dtype=np.int32), low, high)
 
     def __len__(self) -> int:
         return int(self.low.shape[1])
@@ -285,7 +283,7 @@ class Boxes:
 
 
 def find_uncovered(
-    target: Box, boxes: Boxes, among: Index, meter: Meter, wanted: Index | None = None
+    target: Box, boxes: CellBoxes, among: Index, meter: Meter, wanted: Index | None = None
 ) -> Box | None:
     """Some part of a box that lies in none of some others, or None where they cover it.
 
@@ -295,7 +293,7 @@ def find_uncovered(
 
 
 def parts_outside(
-    target: Box, boxes: Boxes, among: Index, meter: Meter, wanted: Index | None = None
+    target: Box, boxes: CellBoxes, among: Index, meter: Meter, wanted: Index | None = None
 ) -> Iterator[Box]:
     """All parts of a box that lie in none of some others.
 
@@ -343,7 +341,7 @@ def parts_outside(
             parts.append((less, boxes.along(axis, less, rest), still))
 
 
-def grow_box(box: Box, inside: Box, boxes: Boxes, among: Index) -> Box:
+def grow_box(box: Box, inside: Box, boxes: CellBoxes, among: Index) -> Box:
     """A box that meets none of some others, enlarged within `inside` as long as that holds."""
     low, high = box.low.copy(), box.high.copy()
     among = boxes.meeting(inside, among)

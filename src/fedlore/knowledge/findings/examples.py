@@ -14,7 +14,6 @@ from ...errors import KnowledgeError, unknown
 from ...kernel.cells import format_outcome, number, parse_outcome, short
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Feature, Schema
-from ...kernel.sheets import Broken, SheetCell
 from ..content import Files
 from ..models import Knowledge
 from ..tables.sheets import parse_sheet
@@ -42,10 +41,10 @@ def read_examples(
 ) -> tuple[list[Expectation], list[Finding]]:
     """The examples of a file, and all that is wrong with it."""
     page = parse_sheet(files.read(name), name)
-    rows = [(row, cells) for row, cells in page.rows if any(_text(cell).strip() for cell in cells)]
+    rows = [(row, cells) for row, cells in page.rows if any(str(cell).strip() for cell in cells)]
     if not rows:
         return [], []
-    titles = [_text(cell).partition("[")[0].strip() for cell in rows[0][1]]
+    titles = [str(cell).partition("[")[0].strip() for cell in rows[0][1]]
     findings = [
         Finding("error", "example", page.place(rows[0][0]), {"error": text})
         for text in _wrong_titles(titles, schema)
@@ -57,7 +56,7 @@ def read_examples(
         return [], findings
     found = []
     for row, cells in rows[1:]:
-        texts = dict(zip(titles, map(_text, cells), strict=False))
+        texts = dict(zip(titles, map(str, cells), strict=False))
         values = []
         for feature in schema.features:
             try:
@@ -145,10 +144,6 @@ def _wrong_titles(titles: Sequence[str], schema: Schema) -> list[str]:
     return found + [f"column '{title}' is there twice" for title in sorted(twice)]
 
 
-def _text(cell: SheetCell) -> str:
-    return cell.shown if isinstance(cell, Broken) else cell
-
-
 def _value(text: str, feature: Feature) -> float:
     if not text:
         if feature.may_miss:
@@ -167,7 +162,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise KnowledgeError(f"{short(text)} is no number: write it with a point, such as 0.9")
+        raise KnowledgeError(f"{short(text)} is not a number: write it with a point, such as 0.9")
     return value
 
 

@@ -17,7 +17,7 @@ from ..tables.table import Table
 from .domain import (
     NODE,
     Box,
-    Boxes,
+    CellBoxes,
     Domain,
     GaveUp,
     Index,
@@ -46,7 +46,7 @@ class RulePool:
     members: tuple[tuple[int, int], ...]  # table, rule
     starts: tuple[int, ...]  # (members + 1,) where the boxes of each member begin
     owner: Index  # (boxes,) the member
-    boxes: Boxes
+    boxes: CellBoxes
     allows: NDArray[np.bool_]  # (members, k)
 
     @staticmethod
@@ -76,7 +76,7 @@ class RulePool:
             tuple(members),
             tuple(starts),
             np.repeat(np.arange(len(members)), np.diff(starts)),
-            Boxes.of([len(axis) for axis in domain.axes], boxes),
+            CellBoxes.of([len(axis) for axis in domain.axes], boxes),
             allows,
         )
 

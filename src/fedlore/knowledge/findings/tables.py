@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KnowledgeError
-from ...kernel.cells import NumberSpans, Span, format_condition, number
+from ...kernel.cells import Span, format_condition, number
 from ...kernel.findings import Finding, Place, Severity
 from ..tables.table import Table
 from .domain import Box, GaveUp, Index, Meter, axis_scope, holds_a_float
@@ -60,7 +60,7 @@ def _scope(table: Table) -> Iterator[Finding]:
         start, stop = axis_scope(feature)
         for index, rule in enumerate(table.rules):
             condition = dict(rule.conditions).get(column)
-            if not isinstance(condition, NumberSpans):
+            if condition is None or condition.chosen:
                 continue
             spans = [Span(max(a, start), min(b, stop)) for a, b in condition.spans]
             if not any(span.start < span.stop and holds_a_float(span) for span in spans):
@@ -92,9 +92,8 @@ def _close(table: Table) -> Iterator[Finding]:
     by_column: dict[int, set[float]] = {}
     for rule in table.rules:
         for column, condition in rule.conditions:
-            if isinstance(condition, NumberSpans):
-                ends = (end.value for span in condition.spans for end in span)
-                by_column.setdefault(column, set()).update(ends)
+            ends = (end.value for span in condition.spans for end in span)
+            by_column.setdefault(column, set()).update(ends)
     for column, found in sorted(by_column.items()):
         values = np.array(sorted(found))
         with np.errstate(over="ignore"):

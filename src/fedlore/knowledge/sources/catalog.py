@@ -169,13 +169,13 @@ def _kind(values: Values, asked: Asked) -> SourceKind:
     check_entry(values)
     named = _list_named(values)
     if len(set(map(id, named.values()))) != 1:
-        told = " and ".join(named) or "none"
+        given = " and ".join(named) or "none"
         every = ", ".join((*SOURCE_KINDS, *plugin_names()))
-        raise KnowledgeError(f"a source has one of {every}; this one has {told}")
+        raise KnowledgeError(f"a source has one of {every}; this one has {given}")
     key, kind = next(iter(named.items()))
     if asked not in kind.asked:
         able = [k for k, one in SOURCE_KINDS.items() if asked in one.asked]
-        raise KnowledgeError(f"'{key}' is no source of {_WORDS[asked]}: {', '.join(able)}")
+        raise KnowledgeError(f"'{key}' is not a source of {_WORDS[asked]}: {', '.join(able)}")
     return kind
 
 

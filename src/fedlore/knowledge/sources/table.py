@@ -77,7 +77,7 @@ def _write(model: Any, inner: object) -> dict[str, Any]:
         check = partial(_read_again, table, cells)
     lines = _in_their_rows(cells, table.rules)
     file = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
-    shares = {"confidence": min(model.confidences)} if isinstance(model, SoftTable) else {}
+    shares = {"confidence": min(model.confidences)} if model.confidences else {}
     return {"table": file, "hit": table.policy, **shares}
 
 
@@ -131,7 +131,7 @@ def own_name(name: str) -> str:
 def _words(model: Any, x: Tensor) -> Reasons:
     """The rules that hit a range's rows; the rule that speaks in a prediction's."""
     table, numbers = model.table, is_of_number(model)
-    if isinstance(model, SoftTable):
+    if model.confidences:
         return _rules(table, x, model.speaking(x), confidences=model.confidences)
     if table.kind == "range":
         every = None if numbers else len(table.schema.classes)

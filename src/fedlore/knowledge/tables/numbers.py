@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ...answers import Sets
 from ...core.tensors import torch
@@ -35,6 +35,7 @@ class NumberTable:
 
     table: Table  # its classes are the outcomes' texts
     sets: tuple[tuple[tuple[float, float], ...], ...]  # the intervals of each class
+    confidences: ClassVar[tuple[float, ...]] = ()  # its rules always hold
 
     def __call__(self, x: Tensor, /) -> Any:
         """(n, d) -> (n,), or `Sets`."""

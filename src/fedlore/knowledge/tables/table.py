@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ...kernel.cells import Levels, TableKind, format_condition, format_outcome, number
+from ...kernel.cells import TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
@@ -149,6 +149,11 @@ class Table:
         return self
 
     @property
+    def confidences(self) -> tuple[float, ...]:
+        """In which share of cases each rule holds; none are stated of rules that always do."""
+        return ()
+
+    @property
     def place(self) -> Place:
         """Where the whole table stands."""
         return Place(self.name, self.rules[0].place.sheet)
@@ -216,11 +221,9 @@ class Table:
             raise KnowledgeError(f"{label}: conditions must name columns 0 to {d - 1}, ascending")
         for column, condition in rule.conditions:
             feature = self.schema.features[column]
-            if isinstance(condition, Levels) != bool(feature.levels):
+            if bool(condition.chosen) != bool(feature.levels):
                 raise KnowledgeError(f"{label}: the condition does not fit '{feature.name}'")
-            if isinstance(condition, Levels) and not all(
-                0 <= level < len(feature.levels) for level in condition.chosen
-            ):
+            if not all(0 <= level < len(feature.levels) for level in condition.chosen):
                 raise KnowledgeError(f"{label}: '{feature.name}' has no such level")
         classes = list(rule.outcome)
         if not classes or classes != sorted(set(classes)) or not 0 <= classes[0] <= classes[-1] < k:

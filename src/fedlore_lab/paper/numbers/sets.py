@@ -100,7 +100,7 @@ SOURCES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class NumberRows:
     """A data set, each row once."""
 
     name: str
@@ -134,7 +134,7 @@ class Shares:
     test: tuple[float, int] = (1.0, 2000)  # of what is left
 
 
-def load_numbers(name: str, folder: str | Path | None = None) -> Rows:
+def load_numbers(name: str, folder: str | Path | None = None) -> NumberRows:
     """A data set by name, duplicates dropped."""
     if name not in SOURCES:
         raise ConfigError(unknown("data set", name, SOURCES))
@@ -148,7 +148,7 @@ def load_numbers(name: str, folder: str | Path | None = None) -> Rows:
     table = np.unique(table, axis=0)  # a row that is there twice must not be in train and test
     x = torch.from_numpy(table[:, :-1].astype(np.float32))
     key = source.by({c: torch.from_numpy(table[:, i]) for i, c in enumerate(columns)})
-    return Rows(name, columns, x, torch.from_numpy(table[:, -1].copy()), key)
+    return NumberRows(name, columns, x, torch.from_numpy(table[:, -1].copy()), key)
 
 
 def _table(name: str, data: bytes) -> tuple[tuple[str, ...], np.ndarray]:
@@ -166,7 +166,7 @@ def _table(name: str, data: bytes) -> tuple[tuple[str, ...], np.ndarray]:
 
 
 def sites(
-    rows: Rows, *, seed: int, shares: Shares | None = None, alpha: float = 0.01
+    rows: NumberRows, *, seed: int, shares: Shares | None = None, alpha: float = 0.01
 ) -> list[NumberSite]:
     """Five clients by quantiles of the key, each with an expert and both kinds of range."""
     parts = rows.key.argsort(stable=True).tensor_split(CLIENTS)
@@ -177,7 +177,7 @@ def sites(
 
 
 def _site(
-    rows: Rows, own: Tensor, name: str, seed: int, shares: Shares, alpha: float
+    rows: NumberRows, own: Tensor, name: str, seed: int, shares: Shares, alpha: float
 ) -> NumberSite:
     draw = stream(seed, "regression", "dealt", rows.name, name)
     order = own[torch.randperm(len(own), generator=draw)]
@@ -260,7 +260,7 @@ class Bounded:
         return self.point(x).double().clamp(self.lower, self.upper)
 
 
-def linear(rows: Rows, data: Measured, draw: torch.Generator) -> LinearExpert:
+def linear(rows: NumberRows, data: Measured, draw: torch.Generator) -> LinearExpert:
     """Least squares on a third of the columns, drawn at random."""
     width = rows.x.shape[1]
     columns = torch.randperm(width, generator=draw)[: max(1, round(width / 3))].sort().values
