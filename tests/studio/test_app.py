@@ -180,7 +180,7 @@ def test_only_json_of_this_host_is_taken_and_a_token_where_there_is_one(tmp_path
     place = desk(tmp_path)
     app = make_studio(place, hosts=("127.0.0.1",))
     text = {"content": b"{}", "headers": {"content-type": "text/plain"}}
-    assert ask(app, "POST", "/api/check", **text).status_code == 415
+    assert ask(app, "POST", "/api/formula", **text).status_code == 415
     assert ask(app, "GET", "/api/desk", base="http://evil.example").status_code == 421
     locked = make_studio(place, token=TOKEN)
     assert ask(locked, "GET", "/api/desk").status_code == 401

@@ -41,7 +41,6 @@ def test_wrong_files_and_half_a_table_are_told_and_left_alone(tmp_path, name, da
     assert whole.status_code == 200
     row = {"row": {"ash": 10, "seam": "A"}}
     for path, body in (
-        ("/api/check", {}),
         ("/api/data", {}),
         ("/api/try", row),
         ("/api/map", {**row, "features": ["ash", "seam"]}),
@@ -134,7 +133,7 @@ def test_no_python_is_run_whatever_the_document_says(tmp_path, capsys):
     """A file with entry points runs their code when it is opened; the studio must not."""
     text = FILES["knowledge.toml"].decode().replace('table = "predict.csv"', 'entry = "this:d"')
     app = make_studio(desk(tmp_path, knowledge=f"entry_points = true\n{text}"))
-    findings = ask(app, "POST", "/api/check", json={}).json()["findings"]
+    findings = ask(app, "GET", "/api/desk").json()["findings"]
     assert [one["severity"] for one in findings] == ["error"]
     assert "the studio does not" in str(findings)
     assert ask(app, "POST", "/api/try", json={"row": {"ash": 10, "seam": "A"}}).status_code == 422
@@ -147,5 +146,5 @@ def test_nothing_outside_the_folder_of_the_site_is_read(tmp_path):
     for name in (str(outside), "../secret.csv"):
         text = FILES["knowledge.toml"].decode().replace("range.csv", name)
         app = make_studio(desk(tmp_path / "site", knowledge=text))
-        shown = ask(app, "GET", "/api/desk").text + ask(app, "POST", "/api/check", json={}).text
+        shown = ask(app, "GET", "/api/desk").text
         assert "outside the site's folder" in shown and "> 12,III" not in shown

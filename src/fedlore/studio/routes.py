@@ -11,7 +11,7 @@ from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from ..look.values import plain_values
 from .book import write_book
-from .checks import check_draft, judge, show_workspace
+from .checks import judge, show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
 from .draft import Workspace
 from .edits import (
@@ -96,10 +96,6 @@ def _add_writing(app: FastAPI, desk: Workspace) -> None:
     @app.put("/api/table")
     def table(said: TableChange) -> dict[str, Any]:
         return change_table(desk, said)
-
-    @app.post("/api/check")
-    def check() -> dict[str, Any]:
-        return check_draft(desk.members)
 
     @app.post("/api/formula")
     def formula(said: FormulaText) -> dict[str, Any]:

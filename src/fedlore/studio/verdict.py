@@ -75,7 +75,7 @@ def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[st
         "in_scope": bool(in_scope(schema, x)[0]),
         "refused": _refusal(known, x) if refused else "",
         "rules": _rules(known, rows, grids),
-        "why": [] if refused else _words(known, rows),
+        "why": [] if refused else _words(known, rows, silent=bool(heard.silent[0])),
         **heard.row(),
     }
 
@@ -89,14 +89,14 @@ def _refusal(known: Knowledge, x: Tensor) -> str:
     return ""
 
 
-def _words(known: Knowledge, rows: Tensor) -> list[str]:
+def _words(known: Knowledge, rows: Tensor, *, silent: bool) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
     said, allowed = known.answers.asked
     found = [
         *reasons_of(known.range, rows, allowed)[0],
         *reasons_of(known.prediction, rows, said)[0],
     ]
-    if known.row_trust is not None and known.prediction is not None:
+    if known.row_trust is not None and not silent:
         found += filter(None, known.row_trust.reasons(rows, known.trust_at_prediction))
     found += missing_reasons((known.range, known.prediction), rows, known.require_schema())[0]
     return list(map(str, found))
@@ -105,6 +105,7 @@ def _words(known: Knowledge, rows: Tensor) -> list[str]:
 def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Every rule that hits or may hit, with what becomes of it."""
     told: list[dict[str, Any]] = []
+    limits = _hitting_limits(known, rows)
     spoken = ""  # who spoke first among several experts
     said: Any = known.prediction
     expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
@@ -112,7 +113,7 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
             found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
-            told += _with_shares(found, model)
+            told += _with_shares([_unheard(one, table, limits) for one in found], model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
@@ -123,6 +124,27 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
         weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
         told += _with_shares(weighing, model)
     return told
+
+
+def _hitting_limits(known: Knowledge, rows: Tensor) -> list[tuple[str, set[int]]]:
+    """The rules of the range that hit a row, each with the classes it leaves."""
+    return [
+        (f"{table.name} {table.label(index)}", set(table.rules[index].outcome))
+        for model, table in rule_tables(known.range)
+        if not is_of_number(model)
+        for index in table.hits(rows)[0].nonzero().flatten().tolist()
+    ]
+
+
+def _unheard(
+    told: dict[str, Any], table: Table, limits: Sequence[tuple[str, set[int]]]
+) -> dict[str, Any]:
+    """A rule that speaks of nothing but what some rule of the range forbids is not heard."""
+    if told["state"] != "speaks":
+        return told
+    own = next(r for i, r in enumerate(table.rules) if table.label(i) == told["label"]).outcome
+    against = [label for label, left in limits if not left & set(own)]
+    return told | {"state": "unheard", "because": against[0]} if against else told
 
 
 def _with_shares(told: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import { ask, Refused } from "./ask.js";
 
-const LARGE = 1000;       // rules; beyond it the linter waits to be asked
+const LARGE = 1000;       // rules; beyond it the linter waits for a longer pause
 const PAUSE = 150;        // milliseconds after the last keystroke
 const AGAIN = 2000;       // milliseconds until a silent service is asked once more
 
@@ -11,7 +11,7 @@ export class Desk extends EventTarget {
     super();
     this.now = null;      // what /api/desk said
     this.tried = null;    // the row of the try-out
-    this.state = "clean"; // clean, draft, sending, checking, away, stale
+    this.state = "clean"; // clean, draft, sending, away, stale
     this.pending = null;  // a table that was typed and not sent: {grid, header, rows}
     this.timer = 0;
     this.busy = false;
@@ -48,7 +48,7 @@ export class Desk extends EventTarget {
     this.pending = { grid, header, rows, began: performance.now() };
     this.set("sending");
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.send(), PAUSE);
+    this.timer = setTimeout(() => this.send(), this.large ? 5 * PAUSE : PAUSE);
   }
 
   async send() {
@@ -58,7 +58,7 @@ export class Desk extends EventTarget {
     this.pending = null;
     this.busy = true;
     try {
-      const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who, check: !this.large }, "PUT");
+      const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who }, "PUT");
       this.now.token = said.token;
       this.now.draft = said.draft;
       if (said.findings) {
@@ -104,16 +104,6 @@ export class Desk extends EventTarget {
   }
 
   edit(edits, what) { return this.change("/api/document", { edits, what }, "PUT"); }
-
-  async check() {
-    this.set("checking");
-    try {
-      const said = await ask("/api/check", {});
-      this.now.findings = said.findings;
-      this.tell("findings", said.findings);
-      this.set(this.now.draft.length ? "draft" : "clean");
-    } catch (error) { this.fail(error); }
-  }
 
   // this window's table over whatever came in between
   async keepMine() {
