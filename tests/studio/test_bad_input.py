@@ -8,7 +8,7 @@ import fedlore.studio.draft as module
 from fedlore.studio import find_workplace, make_studio
 
 from ..bundle.serve.asking import ask
-from .sites import FILES, desk, site
+from .sites import FILES, TOML, desk, site
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 HALF = b'ash [%],seam,then\n> 14,,III\n"<= 14,C'
@@ -148,3 +148,19 @@ def test_nothing_outside_the_folder_of_the_site_is_read(tmp_path):
         app = make_studio(desk(tmp_path / "site", knowledge=text))
         shown = ask(app, "GET", "/api/desk").text
         assert "outside the site's folder" in shown and "> 12,III" not in shown
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ('\n[[shape.sources]]\nfeature = "nothing"\neffect = "raises"\n', "[shape]"),
+        ('\n[[range.sources]]\ntable = "gone.csv"\n', "[range] source 2 gone.csv"),
+    ],
+)
+def test_one_part_that_cannot_be_used_locks_nothing_else(tmp_path, part, name):
+    app = make_studio(desk(tmp_path, knowledge=TOML + part))
+    shown = ask(app, "GET", "/api/desk").json()
+    assert shown["schema"]["classes"] and len(shown["grids"]) >= 2 and shown["findings"]
+    tried = ask(app, "POST", "/api/try", json={"row": {"ash": 15, "seam": "A"}})
+    assert tried.status_code == 200, tried.text
+    assert (tried.json()["expert"], tried.json()["without"]) == ("III", name)

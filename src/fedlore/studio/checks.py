@@ -133,7 +133,7 @@ def _row_trust(checkup: Checkup) -> dict[str, str]:
 def read_schema(members: Any) -> Schema | None:
     """Features and classes, or None where the file does not say them well."""
     try:
-        return read_document(members).schema
+        return read_document(members, unchecked=True).schema
     except FedloreError:
         return None
 

@@ -3,9 +3,10 @@
 The draft answers through the functions that training and `predict` use.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from ..data.rows.strict import Unusable, strict_values
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
+from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hide_others, is_heard
 from ..knowledge.soft import Softened
@@ -25,7 +27,43 @@ from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words.en import case_words
 from .answers import ask_once, hear_knowledge, name_values, rule_tables, usable
-from .grids import RuleGrid
+from .checks import judge
+from .edits import edit_toml
+from .grids import RuleGrid, sources_in
+
+
+def judge_rest(members: Mapping[str, bytes]) -> tuple[Checkup, str]:
+    """The same; where one part keeps the file from being used, of the others, and which it was.
+
+    It serves to try rows on a file under way. What is saved, signed or compared is the whole file.
+    """
+    checkup = judge(members)
+    if checkup.knowledge is not None or FILE not in members:
+        return checkup, ""
+    for path, name in _parts(members):
+        try:
+            text = edit_toml(members[FILE].decode("utf-8-sig"), path, None)
+        except (FedloreError, UnicodeDecodeError):
+            continue
+        rest = judge(ChainMap({FILE: text.encode()}, cast(dict[str, bytes], members)))
+        if rest.knowledge is not None:
+            return rest, name
+    return checkup, ""
+
+
+def _parts(members: Mapping[str, bytes]) -> Iterator[tuple[list[str | int], str]]:
+    """What a file can do without: where it stands, and what a person calls it."""
+    try:
+        values = toml_in(*files_at(members))
+    except FedloreError:
+        return
+    for key in ("shape", "trust", "examples"):
+        if key in values:
+            yield [key], f"[{key}]"
+    for side in ("range", "predict"):
+        for place, source in enumerate(sources_in(values, side)):
+            name = next((str(v) for v in source.values() if isinstance(v, str)), "")
+            yield [side, "sources", place], f"[{side}] source {place + 1} {name}".strip()
 
 
 def read_row(row: Mapping[str, str | float | None], schema: Schema) -> Tensor:

@@ -7,6 +7,7 @@ import { say, shown } from "./words.js";
 
 export function tellVerdict(said, schema, onset) {
   const parts = [make("h2", {}, say("try.answer"))];
+  if (said.without) parts.push(make("p", { class: "warn" }, say("try.without", { part: said.without })));
   if (!said.in_scope) parts.push(make("p", { class: "warn" }, say("try.scope")));
   if (said.refused) parts.push(make("p", { class: "warn" }, `${say("try.refused")} ${said.refused}`));
   parts.push(make("p", { class: "soft" }, schema.label), make("p", { class: "big", id: "expert" }, headline(said, schema)));
