@@ -129,7 +129,8 @@ class HeardClasses:
 
     def cells(self, row: int) -> list[str]:
         """The answer to a row as the last cells of an example."""
-        return [*self._say(row), ""]
+        said, possible = self._say(row)
+        return ["" if self.favoured[row].sum() > 1 else said, possible, ""]  # no tie is expected
 
     def name(self, value: float) -> str:
         """One answer, as people call it."""

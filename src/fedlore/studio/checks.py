@@ -93,6 +93,7 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
         "name": desk.place.folder.resolve().name,
         "file": desk.place.knowledge.name,
         "token": desk.token,
+        "saved": desk.saved_token,
         "draft": sorted(draft.changed),
         "drafted": {"who": draft.who, "what": draft.what, "when": draft.when},
         "data": desk.place.data.name if desk.place.data else None,

@@ -93,6 +93,10 @@ def _add_writing(app: FastAPI, desk: Workspace) -> None:
     def whole() -> dict[str, Any]:
         return show_workspace(desk)
 
+    @app.get("/api/state")
+    def state() -> dict[str, str]:
+        return {"token": desk.token, "saved": desk.saved_token}
+
     @app.put("/api/table")
     def table(said: TableChange) -> dict[str, Any]:
         return change_table(desk, said)
