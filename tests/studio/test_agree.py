@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Knowledge, Personal
-from fedlore.bundle import answer_rows, bundle_of, reasons
+from fedlore.bundle import answer_rows, bundle_of, read_bundle, reasons
+from fedlore.bundle.explain import explain
+from fedlore.bundle.serve.answer import write_answers
 from fedlore.checker.bundles import knowledge_texts
 from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
+from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.answers import said_of
 from fedlore.kernel.knowledge import read_knowledge
@@ -17,9 +20,15 @@ from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
 from fedlore.studio.answers import hear_knowledge
 from fedlore.studio.checks import judge
+from fedlore.studio.data import tell_data
 from fedlore.studio.grids import read_grids
+from fedlore.studio.maps import draw_map
 from fedlore.studio.verdict import judge_row
 
+from ..golden.frozen import write_files
+from ..golden.rows import matrix_of, rows_of
+from ..golden.surface import bundle as make_bundle
+from ..golden.test_golden import CASES
 from .sites import FILES
 
 CLASSES = ["III", "II", "I"]
@@ -141,3 +150,78 @@ def test_a_soft_rule_weighs_in_and_says_in_how_many_cases():
     assert [(r["state"], r["row"]) for r in told["rules"]] == [("limits", 0), ("weighs", 1)]
     assert told["allowed"] == ["I", "II"]
     assert told["chances"] == pytest.approx({"I": 0.9, "II": 0.1, "III": 0.0})
+
+
+TIED = {
+    "knowledge.toml": b'classes = ["III", "II", "I"]\nlabel = "grade"\ntrust = 0.8\n'
+    b'[[features]]\nname = "ash"\n[[range.sources]]\ntable = "r.csv"\n',
+    "r.csv": b'ash,then,confidence\n> 5,"I, II",90 %\n',
+}
+
+
+def test_a_tie_is_no_word_of_the_expert_at_any_door():
+    checkup, known = judge(TIED), Knowledge.read(TIED)
+    x = torch.tensor([[7.0], [1.0]])
+    told = judge_row(checkup, x[:1], read_grids(TIED))
+    assert (told["expert"], told["favoured"]) == ("II or I", ["II", "I"])
+    bundle = bundle_of(Personal(mlp(1, 3, hidden=(4,), seed=0), known), "site", schema=known.schema)
+    found = answer_rows(bundle, x)
+    assert found.expert.tolist() == [-1, -1] and found.trust.tolist() == pytest.approx([0.8, 0.0])
+    why = reasons(bundle, x, found)
+    served = write_answers(bundle, found, why)
+    assert [one["expert"] for one in served] == [None, None] and served[0]["trust"] == 0.8
+    assert any("equally likely" in line or "together favour" in line for line in why[0])
+    assert not any("outweighs" in line or "both say" in line for line in why[0])
+    assert any("the expert is silent" in line for line in why[1])
+
+
+def test_data_and_lint_count_the_same(tmp_path):
+    """Of two classes that he holds equally likely each is half right, in both."""
+    (tmp_path / "rows.csv").write_text("ash,grade\n7,I\n8,II\n9,III\n1,I\n")
+    checkup = judge(TIED)
+    rows = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
+    told, counted = tell_data(checkup, rows, "rows.csv"), checkup.knowledge.audit(rows)
+    assert told["right"] / told["rows"] == counted.hits == 0.25
+    assert told["silent"] == counted.abstained == 1
+
+
+def test_what_the_range_forbids_is_shown_as_not_heard():
+    files = {**FILES, "predict.csv": b"ash,seam,then\n> 14,,I\n"}
+    x = torch.tensor([[15.0, 0.0]])
+    told = judge_row(judge(files), x, read_grids(files))
+    assert (told["expert"], told["forbidden"]) == (None, "I")
+    states = [(rule["file"], rule["state"], rule["because"]) for rule in told["rules"]]
+    assert ("predict.csv", "unheard", "range.csv row 2") in states
+    assert set(draw_map(judge(files), x, ["ash", "seam"])["forbidden"]) == {"I", ""}
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("name", CASES)
+def test_studio_predict_and_service_agree_on_the_corpus(name, tmp_path):
+    """Answers, ranges, conflicts and reasons of the same rows, for classes and numbers."""
+    files = CASES[name]
+    write_files(files, tmp_path)
+    bundle = read_bundle(make_bundle(tmp_path, seed=1))
+    members = {one: text.encode() for one, text in files.items()}
+    checkup, grids = judge(members), read_grids(members)
+    x = torch.from_numpy(matrix_of(files, rows_of(name, files, 40))).float()
+    features = bundle.schema.features
+    needed = [f.missing == "refuse" for f in features]
+    counts = torch.tensor([len(f.levels) + f.other if f.levels else torch.inf for f in features])
+    x = x[~x[:, needed].isnan().any(1) & ~(x >= counts).any(1)]  # rows that every door lets in
+    x = x[~hear_knowledge(checkup, x).refused]
+    found = answer_rows(bundle, x)
+    why = explain(bundle, x, found)
+    served = write_answers(bundle, found, [list(map(str, some)) for some in why])
+    for row, (answer, lines) in enumerate(zip(served, why, strict=True)):
+        told = judge_row(checkup, x[row : row + 1], grids)
+        assert told["refused"] == ""
+        assert bool(told["forbidden"]) == any(one.kind.startswith("forbidden") for one in lines)
+        if "favoured" in told:
+            assert told["allowed"] == answer["allowed"]
+            single = told["favoured"][0] if len(told["favoured"]) == 1 else None
+            assert answer["expert"] == single
+        else:
+            wanted = (answer["expert"], answer["low"], answer["high"])
+            assert (told["expert"], told["low"], told["high"]) == pytest.approx(wanted, nan_ok=True)
+        assert set(bare(told["why"])) <= set(bare(answer["reasons"]))

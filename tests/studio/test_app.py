@@ -60,7 +60,8 @@ def test_a_contradiction_is_found_with_a_row_that_shows_it(app):
     assert found["cell"]["row"] == 0 and found["counterexample"]["ash"] > 14
     tried = ask(app, "POST", "/api/try", json={"row": found["counterexample"]}).json()
     assert tried["expert"] is None and tried["allowed"] == ["III", "II"]
-    assert [r["state"] for r in tried["rules"]] == ["speaks", "limits"]
+    assert [r["state"] for r in tried["rules"]] == ["unheard", "limits"]
+    assert tried["forbidden"] == "I" and tried["rules"][0]["because"] == "range.csv row 2"
 
 
 def test_a_second_window_gets_409_with_a_sentence(app):
@@ -135,12 +136,12 @@ def test_curves_maps_and_the_nearest_row(app):
     row = {"ash": 10, "seam": "A"}
     curve = ask(app, "POST", "/api/curve", json={"row": row, "features": ["ash"]}).json()
     classes = ["III", "II", "I"]
-    for value, place in zip(curve["axis"]["values"], curve["expert"], strict=True):
-        wanted = "III" if value > 14 else "I" if value < 9 else None
-        assert (None if place < 0 else classes[place]) == wanted
+    for value, bits in zip(curve["axis"]["values"], curve["favoured"], strict=True):
+        wanted = ["III"] if value > 14 else ["I"] if value < 9 else []
+        assert [name for name, bit in zip(classes, bits, strict=True) if bit == "1"] == wanted
     drawn = ask(app, "POST", "/api/map", json={"row": row, "features": ["ash", "seam"]}).json()
     wide = len(drawn["across"]["values"])
-    assert len(drawn["expert"]) == 3 * wide and not any(drawn["refused"])
+    assert len(drawn["favoured"]) == 3 * wide and not any(drawn["refused"])
     assert 14.0 in drawn["across"]["edges"] and 12.0 in drawn["across"]["edges"]
     near = ask(app, "POST", "/api/nearest", json={"row": row, "wanted": "III"}).json()["change"]
     assert list(near) == ["ash"] and 14 < near["ash"] < 14.1
@@ -180,7 +181,7 @@ def test_only_json_of_this_host_is_taken_and_a_token_where_there_is_one(tmp_path
     place = desk(tmp_path)
     app = make_studio(place, hosts=("127.0.0.1",))
     text = {"content": b"{}", "headers": {"content-type": "text/plain"}}
-    assert ask(app, "POST", "/api/check", **text).status_code == 415
+    assert ask(app, "POST", "/api/formula", **text).status_code == 415
     assert ask(app, "GET", "/api/desk", base="http://evil.example").status_code == 421
     locked = make_studio(place, token=TOKEN)
     assert ask(locked, "GET", "/api/desk").status_code == 401

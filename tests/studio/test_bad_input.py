@@ -8,7 +8,7 @@ import fedlore.studio.draft as module
 from fedlore.studio import find_workplace, make_studio
 
 from ..bundle.serve.asking import ask
-from .sites import FILES, desk, site
+from .sites import FILES, TOML, desk, site
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 HALF = b'ash [%],seam,then\n> 14,,III\n"<= 14,C'
@@ -41,7 +41,6 @@ def test_wrong_files_and_half_a_table_are_told_and_left_alone(tmp_path, name, da
     assert whole.status_code == 200
     row = {"row": {"ash": 10, "seam": "A"}}
     for path, body in (
-        ("/api/check", {}),
         ("/api/data", {}),
         ("/api/try", row),
         ("/api/map", {**row, "features": ["ash", "seam"]}),
@@ -134,7 +133,7 @@ def test_no_python_is_run_whatever_the_document_says(tmp_path, capsys):
     """A file with entry points runs their code when it is opened; the studio must not."""
     text = FILES["knowledge.toml"].decode().replace('table = "predict.csv"', 'entry = "this:d"')
     app = make_studio(desk(tmp_path, knowledge=f"entry_points = true\n{text}"))
-    findings = ask(app, "POST", "/api/check", json={}).json()["findings"]
+    findings = ask(app, "GET", "/api/desk").json()["findings"]
     assert [one["severity"] for one in findings] == ["error"]
     assert "the studio does not" in str(findings)
     assert ask(app, "POST", "/api/try", json={"row": {"ash": 10, "seam": "A"}}).status_code == 422
@@ -147,5 +146,21 @@ def test_nothing_outside_the_folder_of_the_site_is_read(tmp_path):
     for name in (str(outside), "../secret.csv"):
         text = FILES["knowledge.toml"].decode().replace("range.csv", name)
         app = make_studio(desk(tmp_path / "site", knowledge=text))
-        shown = ask(app, "GET", "/api/desk").text + ask(app, "POST", "/api/check", json={}).text
+        shown = ask(app, "GET", "/api/desk").text
         assert "outside the site's folder" in shown and "> 12,III" not in shown
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ('\n[[shape.sources]]\nfeature = "nothing"\neffect = "raises"\n', "[shape]"),
+        ('\n[[range.sources]]\ntable = "gone.csv"\n', "[range] source 2 gone.csv"),
+    ],
+)
+def test_one_part_that_cannot_be_used_locks_nothing_else(tmp_path, part, name):
+    app = make_studio(desk(tmp_path, knowledge=TOML + part))
+    shown = ask(app, "GET", "/api/desk").json()
+    assert shown["schema"]["classes"] and len(shown["grids"]) >= 2 and shown["findings"]
+    tried = ask(app, "POST", "/api/try", json={"row": {"ash": 15, "seam": "A"}})
+    assert tried.status_code == 200, tried.text
+    assert (tried.json()["expert"], tried.json()["without"]) == ("III", name)

@@ -56,7 +56,7 @@ def test_a_change_on_disk_is_noticed_where_there_is_no_draft(tmp_path):
     one = desk(tmp_path)
     seen = one.token
     (tmp_path / "predict.csv").write_text("theirs, and longer")
-    with pytest.raises(Stale, match="changed on disk"):
+    with pytest.raises(Stale, match="another program changed the files"):
         one.change(seen, {"predict.csv": b"mine"}, who="", what="rules")
 
 

@@ -88,16 +88,61 @@ def test_excel_is_pasted_with_decimal_commas_and_copied_back(page):
 
 
 def test_a_fault_is_marked_in_its_cell_and_its_row_leads_to_the_try_out(page):
-    press(page, "Tab")
-    press(page, "Tab")
+    press(page, "End")
     type_text(page, "I")
     press(page, "Enter")
     settled(page)
     page.wait("document.querySelector('.number.error') !== null")
     page.ask("document.querySelector('.finding.error p button').click()")
     page.wait("document.getElementById('expert') !== null")
-    assert page.text("expert") == "silent"
-    assert page.ask("document.querySelectorAll('.state.speaks').length") == 1
+    assert page.text("expert") == "not heard"
+    assert page.ask("document.querySelectorAll('.state.unheard').length") == 1
+    page.wait("document.querySelector('svg rect[fill=\"url(#hatch)\"]') !== null")
+    legend = page.ask("[...document.querySelectorAll('.legend span')].map((s) => s.textContent)")
+    assert "I: forbidden by the range" in legend
+
+
+def test_one_tab_leads_in_and_one_out_until_somebody_types(page):
+    press(page, "Tab")
+    assert not page.ask("document.querySelector('.sheet').contains(document.activeElement)")
+    focus_grid(page)
+    type_row(page, ["> 15", ""])
+    assert page.ask("document.querySelector('.sheet').contains(document.activeElement)")
+    press(page, "Escape")
+    press(page, "Tab")
+    assert not page.ask("document.querySelector('.sheet').contains(document.activeElement)")
+
+
+def test_the_answer_stays_in_sight_beside_wide_conditions(page):
+    page.ask(
+        "document.querySelector('rule-grid').style"
+        ".setProperty('--columns', '4rem 90rem 20rem 8rem')"
+    )
+    place = "document.querySelector('.rows .then').getBoundingClientRect()"
+    assert page.ask(
+        f"{place}.right <= document.querySelector('.sheet').getBoundingClientRect().right + 1"
+    )
+
+
+def test_signs_of_input_methods_and_spans_are_understood(page):
+    paste(page, "＞ 14，5\n12-14\n≧ 3")
+    assert [row[0] for row in rows_of(page)[:3]] == ["> 14.5", "12..14", ">= 3"]
+
+
+def test_what_was_typed_survives_a_reload_before_it_was_kept(page):
+    page.ask("import('/page/desk.js').then(({desk}) => { desk.send = () => Promise.resolve(); })")
+    type_text(page, "> 15")
+    press(page, "Enter")
+    page.call("Page.reload")
+    page.wait(READY)
+    focus_grid(page)
+    page.wait("document.querySelector('rule-grid').sheet.rows[0][0] === '> 15'")
+    settled(page)
+
+
+def test_another_programs_change_is_shown_without_a_key(page, tmp_path):
+    (tmp_path / "predict.csv").write_text("ash [%],seam,then\n> 13,,III\n")
+    page.wait("document.querySelector('rule-grid').sheet.rows[0][0] === '> 13'")
 
 
 def test_the_grid_follows_the_aria_pattern(page):

@@ -148,3 +148,31 @@ def test_the_rule_book_says_everything_and_runs_nothing(tmp_path):
     ):
         assert said in html, said
     assert "<script" not in html and "&lt;script&gt;" in html
+
+
+SHAPE = b'\n[[shape.sources]]\nfeature = "ash"\neffect = "lowers"\n'
+
+
+def test_a_version_that_adds_a_shape_is_no_equal_one():
+    plain = {**FILES, "knowledge.toml": b"ordered = true\n" + FILES["knowledge.toml"]}
+    more = {**plain, "knowledge.toml": plain["knowledge.toml"] + SHAPE}
+    told = compare_answers(plain, more)
+    assert told["changed"] == 0 and [one["key"] for one in told["settings"]] == ["shape"]
+
+
+def test_regions_of_a_sample_are_told_by_the_box_around_them():
+    """Twelve features with formulas: nobody can ask every cell, and no change is everywhere."""
+    names = [f"f{i}" for i in range(12)]
+    head = 'classes = ["III", "II", "I"]\n' + "".join(
+        f'[[features]]\nname = "{name}"\nlow = 0\nhigh = 10\n' for name in names
+    )
+    text = head + '[[predict.sources]]\nformula = "{}"\nedges = [20, 40]\n'
+    formula = " + ".join(names)
+    before, after = (
+        {"knowledge.toml": text.format(one).encode()}
+        for one in (formula, f"{formula} + where(f0 > 8, 20, 0)")
+    )
+    told = compare_answers(before, after)
+    assert not told["exact"] and told["regions"]
+    assert all(region["where"]["f0"].endswith("..10]") for region in told["regions"])
+    assert sum(region["cells"] for region in told["regions"]) == told["changed"] < told["cells"]

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 import fedlore.studio
+from fedlore.studio import make_studio
+from fedlore.words import LANGUAGES
+
+from ..bundle.serve.asking import ask
+from .sites import desk
 
 PAGE = Path(fedlore.studio.__file__).parent / "page"
 ENGLISH = json.loads((PAGE / "words.en.json").read_text())
@@ -45,3 +50,29 @@ def test_scripts_are_short_and_make_no_code_of_texts(name):
     assert not re.search(
         r"innerHTML|outerHTML|document\.write|\beval\(|new Function", SCRIPTS[name]
     )
+
+
+@pytest.mark.parametrize("table", ["FINDINGS", "REASONS"])
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_findings_and_reasons_are_said_in_every_language(language, table):
+    """A third language is one file more: the same keys, and blanks that English fills too."""
+    english, other = (getattr(LANGUAGES[one], table) for one in ("en", language))
+    assert english.keys() == other.keys()
+    for key in english:
+        both = zip(
+            *(s[key] if table == "FINDINGS" else (s[key],) for s in (english, other)), strict=True
+        )
+        for mine, theirs in both:
+            if isinstance(mine, str) and isinstance(theirs, str):
+                assert blanks(mine) == blanks(theirs), key
+
+
+def test_the_page_gets_findings_in_its_language(tmp_path):
+    app = make_studio(desk(tmp_path, predict="ash,seam,then\n> 14,,I\n"))
+    said = {
+        language: ask(app, "GET", "/api/desk", headers={"Accept-Language": language}).json()
+        for language in ("en", "zh", "xx")
+    }
+    english, chinese, unknown = (one["findings"][0]["message"] for one in said.values())
+    assert english == unknown and "forbids" in english
+    assert "不允许" in chinese and chinese != english

@@ -339,6 +339,21 @@ def find_outside(allowed: Tensor, y: Tensor) -> Tensor:
     return ~(allowed.gather(1, safe.unsqueeze(1)).squeeze(1) & legal)
 
 
+def find_favoured(prior: Tensor) -> Tensor:
+    """The classes that an expert holds to be most likely, (n, k) bool; none where he is silent."""
+    return (prior > 0) & (prior >= prior.amax(1, keepdim=True) - 1e-6)
+
+
+def name_class(favoured: Tensor) -> Tensor:
+    """The class that he names, (n,); -1 where he is silent or holds several equally likely."""
+    return torch.where(favoured.sum(1) == 1, favoured.double().argmax(1), -1)
+
+
+def share_right(favoured: Tensor, y: Tensor) -> Tensor:
+    """How far he is right about each label, (n,); of several that he favours one is as good."""
+    return (~find_outside(favoured, y)).float() / favoured.sum(1).clamp(min=1)
+
+
 def _alike(first: Tensor, other: Tensor, what: str) -> Tensor:
     if other.shape != first.shape:
         shapes = f"{tuple(first.shape)} and {tuple(other.shape)}"

@@ -1,17 +1,22 @@
 """Why a bundle answers as it does: rules, formulas, trust and scope, row by row."""
 
-from itertools import chain, compress
+from itertools import chain
 
 import torch
 from torch import Tensor
 
+from ..answers.axis import find_favoured
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
-from ..knowledge.missing import allow, evaluate_once, hear, hide_others
+from ..knowledge.missing import evaluate_once, hear, hide_others
 from ..knowledge.shapes.shape import shape_reasons
-from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
-from ..knowledge.sources.reasons import missing_reasons, reasons_of
+from ..knowledge.sources.reasons import (
+    favoured_words,
+    forbidden_words,
+    missing_reasons,
+    reasons_of,
+)
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
 from ..models.ensemble import Ensemble
 from ..words import Reason
@@ -55,7 +60,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     parts = [
         reasons_of(known.range, rows, limits),
         reasons_of(known.prediction, rows, prediction),
-        _conflicts(known, rows, bundle.schema),
+        _conflicts(known, rows),
         _decided(found, bundle.schema, known, rows, us),
         _say_trust(found, known, personal.reliance, rows),
     ]
@@ -72,33 +77,26 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
 _FORBIDDEN = {"restrict": "forbidden-part", "project": "forbidden-moved"}
 
 
-def _conflicts(known: Knowledge, x: Tensor, schema: Schema) -> Reasons:
+def _conflicts(known: Knowledge, x: Tensor) -> Reasons:
     """Where the expert said something that the range forbids."""
-    lines: Reasons = [[] for _ in range(len(x))]
-    if known.prediction is None or known.range is None or not len(x):
-        return lines
-    said, allowed = hear(known.prediction, x), allow(known.range, x)
-    clash = known.answers.find_conflicts(said, allowed)
-    rows = clash.nonzero().flatten()
+    outcomes = forbidden_words(known, x)
     kind = _FORBIDDEN.get(known.conflict, "forbidden")
-    if known.line is not None:
-        outcomes = [f"{value:.6g}" for value in said[rows].tolist()]
-    else:
-        outside = ((said[rows] > 0) & ~allowed[rows].bool()).tolist()
-        outcomes = [", ".join(compress(schema.classes, one)) for one in outside]
-    made = {text: Reason(kind, {"outcome": text}) for text in set(outcomes)}
-    for row, text in zip(rows.tolist(), outcomes, strict=True):
-        lines[row].append(made[text])
-    return lines
+    made = {text: Reason(kind, {"outcome": text}) for text in {*outcomes} - {""}}
+    return [[made[text]] if text else [] for text in outcomes]
 
 
-def _favoured(known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
-    """What the expert holds to be most likely in each row: several classes where they are equal."""
-    if not has_soft(known.prediction):
-        return []
-    prior = hear(known.prediction, x)
-    top = prior >= prior.amax(1, keepdim=True) - 1e-6
-    return [" or ".join(schema.classes[c] for c in row.nonzero().flatten()) for row in top]
+def _name_expert(found: Answers, known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
+    """What the expert says of each row: several classes where he holds them equally likely."""
+    names = [*schema.classes, ""]
+    said = [names[place] for place in found.expert.tolist()]
+    unnamed = found.silent.nonzero().flatten().tolist()
+    if known.prediction is None or not unnamed:
+        return said
+    favoured = find_favoured(hear(known.prediction, x)[unnamed])
+    forbidden = forbidden_words(known, x)
+    for row, words in zip(unnamed, favoured_words(favoured, schema.classes), strict=True):
+        said[row] = "" if forbidden[row] else words
+    return said
 
 
 def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Reasons:
@@ -108,8 +106,7 @@ def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: st
         columns += [found.low, found.high]
     each = list(zip(*(column.tolist() for column in columns), strict=True))
     if known.line is None:  # what is said, and not its place; many rows are decided alike
-        names = [*schema.classes, ""]
-        own = _favoured(known, x, schema) or [names[one[3]] for one in each]
+        own = _name_expert(found, known, x, schema)
         each = [(*one, said) for one, said in zip(each, own, strict=True)]
     silent, made = known.prediction is None, {}
     for one in set(each):
@@ -117,7 +114,7 @@ def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: st
         args = {"answer": p, "expert": e, "trust": λ, "model": us}
         if known.line is None:
             args |= {"answer": schema.classes[p], "expert": rest[0]}
-            kind = _class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ)
+            kind = _class_kind(d, silent, agree=p == e, tied=e < 0, heard=bool(rest[0]), trust=λ)
         else:
             args |= {"low": rest[0], "high": rest[1]}
             kind = _NUMBER_KINDS.get(d, "model-number")
@@ -128,11 +125,13 @@ def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: st
 _NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}
 
 
-def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: float) -> str:
+def _class_kind(
+    decided: int, silent: bool, *, agree: bool, tied: bool, heard: bool, trust: float
+) -> str:
     if decided == RANGE:
         return "only-class"
     if decided == EXPERT:
-        return "expert-outweighs"
+        return "expert-tied" if tied else "expert-outweighs"
     if decided == BOTH:
         return "both-say" if agree else "both-favour"
     if silent:
@@ -146,7 +145,8 @@ def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> 
     """Why the expert's word counted so much in each row, where λ is not one number."""
     if known.row_trust is None or not len(x):
         return [[] for _ in range(len(x))]
-    whose = zip(known.row_trust.reasons(x, constant), found.silent.tolist(), strict=True)
+    unheard = (found.silent & (found.trust == 0)).tolist()  # one who names several is heard
+    whose = zip(known.row_trust.reasons(x, constant), unheard, strict=True)
     return [[one] if one and not quiet else [] for one, quiet in whose]
 
 

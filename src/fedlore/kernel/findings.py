@@ -40,7 +40,7 @@ class Finding:
     region: Mapping[str, str] = field(default_factory=dict)  # feature -> the cell that describes it
     counterexample: Mapping[str, float | str] = field(default_factory=dict)  # one whole row
 
-    def words(self, language: str = "en") -> tuple[str, str]:
+    def words(self, language: str | None = None) -> tuple[str, str]:
         """What was found, and what to do about it."""
         args = {"region": self.region, "row": self.counterexample, **self.args}
         return say_finding(self.kind, self.case, args, language)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..answers import Bins, Line, Measured
-from ..answers.axis import find_outside
+from ..answers.axis import find_favoured, find_outside, share_right
 from ..answers.scores import rmse
 from ..core.examples import Examples
 from ..core.tensors import torch, without_gradient
@@ -55,10 +55,7 @@ def count(data: Examples, *, conflicts: int = 0) -> Audit:
         first = int(out.nonzero()[0]) if outside else None
     hits = None
     if prior is not None and y is not None and len(data):
-        # of classes that he holds to be equally likely one is as good as the other
-        top = (prior > 0) & (prior >= prior.amax(1, keepdim=True) - 1e-6)
-        right = (~find_outside(top, y)).float() / top.sum(1).clamp(min=1)
-        hits = float(right.mean())
+        hits = float(share_right(find_favoured(prior), y).mean())
     return Audit(
         rows=len(data),
         abstained=0 if prior is None else int((prior == 0).all(1).sum()),

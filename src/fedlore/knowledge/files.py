@@ -99,12 +99,13 @@ def is_number_file(where: Where) -> bool:
     return "target" in toml_in(*files_at(where))
 
 
-def read_document(where: Where) -> KnowledgeDocument:
+def read_document(where: Where, *, unchecked: bool = False) -> KnowledgeDocument:
     """A knowledge.toml as it stands, before any source is opened."""
     files, name = files_at(where)
     with naming(name):
         document = build(KnowledgeDocument, toml_in(files, name))
-        document.check()
+        if not unchecked:
+            document.check()
     return document
 
 

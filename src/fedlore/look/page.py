@@ -175,7 +175,9 @@ figcaption { max-width: 36rem; color: var(--soft); font-size: .88rem; }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --page: #fff; --box: #fff;
     --line: #bbb; --best: #e8e8e8; --warn: #fff; --edge: #000; }
   body { max-width: none; padding: 0; font-size: 10pt; } .box { overflow: visible; }
-  table { font-size: 8.5pt; } th, td { padding: .15rem .35rem; } tbody th { position: static; }
+  table { font-size: 8.5pt; width: 100%; } tbody th { position: static; }
+  th, td { padding: .15rem .35rem; white-space: normal; overflow-wrap: anywhere; }
+  thead th:not(.word) { min-width: 0; }
   tr, figure, .warn { break-inside: avoid; } h2, h3 { break-after: avoid; }
   .plots { columns: 2; } }
 """

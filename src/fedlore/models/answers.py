@@ -25,7 +25,7 @@ class Answers:
     predicted: Tensor  # (n,) int64 class, or float64 number
     probabilities: Tensor  # (n, k); exactly 0 outside the range
     allowed: Tensor  # (n, k) bool
-    expert: Tensor  # (n,) int64, -1 where he is silent; or float64, NaN where he is silent
+    expert: Tensor  # (n,) int64, -1 where he names no single class; or float64, NaN where silent
     trust: Tensor  # (n,) λ that was really used: 0 where the expert is silent
     decided: Tensor  # (n,) uint8, an index into DECIDED
     in_scope: Tensor  # (n,) bool
@@ -38,7 +38,7 @@ class Answers:
 
     @property
     def silent(self) -> Tensor:
-        """Rows about which the expert says nothing, (n,) bool."""
+        """Rows about which the expert names no answer: he is silent, or torn between several."""
         return self.expert < 0 if self.interval is None else self.expert.isnan()
 
     def wrong(self, said: Tensor, y: Tensor) -> Tensor:

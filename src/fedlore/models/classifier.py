@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from ..answers.axis import find_favoured, name_class
 from ..core.examples import Examples
 from ..core.inject import fill_trust, guard, inject
 from ..core.lipschitz import keeps_shapes, lay_shapes
@@ -146,12 +147,10 @@ class Personal(nn.Module):
         rely = torch.as_tensor(fill_trust(known.trust, self.reliance), dtype=torch.float64)
         rely = rely.expand(n)  # λ of each row
         allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
-        expert = torch.full((n,), -1, dtype=torch.int64)
-        spoken = torch.zeros(n, dtype=torch.bool)
+        favoured = torch.zeros(n, k, dtype=torch.bool)
         if known.prior is not None:
-            loudest = known.prior.max(1)
-            spoken = loudest.values > 0
-            expert = torch.where(spoken, loudest.indices, expert)
+            favoured = find_favoured(known.prior)
+        spoken = favoured.any(1)
         weighed = known.prior is not None and bool((rely > 0).any())
         whole = bool((rely >= 1).any())  # nothing is left of the mixture there
         predicted = torch.empty(n, dtype=torch.int64)
@@ -177,8 +176,9 @@ class Personal(nn.Module):
         decided = torch.full((n,), NETWORK, dtype=torch.uint8)
         if weighed:
             # of a soft prior the mixture may favour a class that neither puts first
-            both = (own == expert) | ((predicted != own) & (predicted != expert))
-            heard = torch.where(both, BOTH, torch.where(predicted == expert, EXPERT, NETWORK))
+            his, ours = (favoured.gather(1, c.unsqueeze(1)).squeeze(1) for c in (predicted, own))
+            both = ours | ((predicted != own) & ~his)
+            heard = torch.where(both, BOTH, torch.where(his, EXPERT, NETWORK))
             decided = torch.where(spoken & (rely > 0), heard.to(torch.uint8), decided)
         if known.allowed is not None:
             decided.masked_fill_(allowed.sum(1) == 1, RANGE)
@@ -186,6 +186,7 @@ class Personal(nn.Module):
         used = torch.where(rely > 0, rely.clamp(min=torch.finfo(probabilities.dtype).tiny), 0.0)
         trust = spoken * used.to(probabilities.dtype)
         scope = in_scope(schema, x)
+        expert = name_class(favoured)
         return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
 
     def score(self, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:

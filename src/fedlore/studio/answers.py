@@ -8,19 +8,23 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ..answers import Sets
+from ..answers.axis import find_favoured, name_class, share_right
 from ..errors import KnowledgeError
 from ..kernel.cells import format_outcome
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.findings.examples import SILENT_WORD
+from ..knowledge.missing import hide_others
 from ..knowledge.sources.catalog import leaves
+from ..knowledge.sources.reasons import favoured_words, forbidden_words
 from ..knowledge.tables.table import Table
 
 _Parts = Iterable[tuple[Tensor, tuple[Tensor | None, Any]]]  # rows, the prediction, the range
@@ -35,26 +39,34 @@ class HeardClasses:
     refused: Tensor  # (n,) bool: the rules contradict each other there
     prior: Tensor  # (n, k), zero where the expert is silent
     allowed: Tensor  # (n, k) bool
+    forbidden: list[str]  # what the expert says of a row although the range forbids it, or ""
 
     @staticmethod
-    def of(known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor) -> "HeardClasses":
+    def of(
+        known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor, forbidden: list[str]
+    ) -> "HeardClasses":
         n, k = len(refused), len(schema.classes)
         prior, allowed = torch.zeros(n, k), torch.ones(n, k, dtype=torch.bool)
         for rows, (said, may) in parts:
             prior[rows] = 0.0 if said is None else said.float()
             allowed[rows] = True if may is None else may
         allowed[refused] = False
-        return HeardClasses(schema, refused, prior, allowed)
+        return HeardClasses(schema, refused, prior, allowed, forbidden)
+
+    @cached_property
+    def favoured(self) -> Tensor:
+        """The classes that he holds to be most likely, (n, k) bool."""
+        return find_favoured(self.prior)
 
     @cached_property
     def expert(self) -> Tensor:
-        """A class, or -1 where he is silent, (n,)."""
-        return torch.where(self.prior.sum(1) > 0, self.prior.argmax(1), -1)
+        """The class he names, or -1 where he is silent or torn between several, (n,)."""
+        return name_class(self.favoured)
 
     @property
     def silent(self) -> Tensor:
         """Rows on which he says nothing, (n,) bool."""
-        return self.expert < 0
+        return ~self.favoured.any(1)
 
     @property
     def width(self) -> float:
@@ -67,40 +79,49 @@ class HeardClasses:
 
     def measure(self, y: Tensor) -> dict[str, Any]:
         """How good the expert is on labels."""
-        right = int((~self.silent & (self.expert == y)).sum())
+        right = float(share_right(self.favoured, y).sum())
         return {"right": right, "classes": len(self.schema.classes)}
 
     def row(self) -> dict[str, Any]:
         """All about the first row, as plain values."""
         classes, prior = self.schema.classes, self.prior[0]
         soft = bool(((prior > 0) & (prior < 1)).any())
-        may = zip(classes, self.allowed[0].tolist(), strict=True)
         return {
-            "expert": None if self.silent[0] else classes[int(self.expert[0])],
+            "expert": favoured_words(self.favoured[:1], classes)[0] or None,
+            "favoured": list(compress(classes, self.favoured[0].tolist())),
+            "forbidden": self.forbidden[0],
             "chances": dict(zip(classes, prior.tolist(), strict=True)) if soft else None,
-            "allowed": [name for name, yes in may if yes],
+            "allowed": list(compress(classes, self.allowed[0].tolist())),
         }
 
     def rows(self) -> dict[str, Any]:
         """All rows as plain values, side by side."""
-        bits = ["".join("01"[may] for may in row) for row in self.allowed.tolist()]
-        return {"refused": self.refused.tolist(), "expert": self.expert.tolist(), "allowed": bits}
+        allowed, favoured = (
+            ["".join("01"[yes] for yes in row) for row in bits.tolist()]
+            for bits in (self.allowed, self.favoured)
+        )
+        return {
+            "refused": self.refused.tolist(),
+            "favoured": favoured,
+            "allowed": allowed,
+            "forbidden": self.forbidden,
+        }
 
     @cached_property
     def words(self) -> list[str]:
         """The answer to each row in few words: what the expert says, and what is possible."""
         found = []
-        rows = zip(self.expert.tolist(), self.allowed.tolist(), self.refused.tolist(), strict=True)
-        for place, may, refused in rows:
-            said, possible = self._say(place, may)
+        for row, refused in enumerate(self.refused.tolist()):
+            said, possible = self._say(row)
             limited = f"{said} (possible: {possible})" if possible != "all" else said
             found.append("contradiction" if refused else limited)
         return found
 
-    def _say(self, place: int, may: list[bool]) -> tuple[str, str]:
+    def _say(self, row: int) -> tuple[str, str]:
         classes = self.schema.classes
-        said = SILENT_WORD if place < 0 else classes[place]
-        return said, format_outcome([i for i, yes in enumerate(may) if yes], classes, "range")
+        said = favoured_words(self.favoured[row : row + 1], classes)[0] or SILENT_WORD
+        may = self.allowed[row].nonzero().flatten().tolist()
+        return said, format_outcome(may, classes, "range")
 
     def changes(self, other: Any) -> list[tuple[str, str]]:
         """What kind of change each row's answer is to another one; a pair of equals is none."""
@@ -108,7 +129,8 @@ class HeardClasses:
 
     def cells(self, row: int) -> list[str]:
         """The answer to a row as the last cells of an example."""
-        return [*self._say(int(self.expert[row]), self.allowed[row].tolist()), ""]
+        said, possible = self._say(row)
+        return ["" if self.favoured[row].sum() > 1 else said, possible, ""]  # no tie is expected
 
     def name(self, value: float) -> str:
         """One answer, as people call it."""
@@ -133,9 +155,12 @@ class HeardNumbers:
     schema: Schema
     refused: Tensor  # (n,) bool
     ends: Tensor  # (n, 3): the expert's number, or NaN; the least and the largest that is possible
+    forbidden: list[str]  # what he says of a row although the range forbids it, or ""
 
     @staticmethod
-    def of(known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor) -> "HeardNumbers":
+    def of(
+        known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor, forbidden: list[str]
+    ) -> "HeardNumbers":
         assert known.bins is not None
         ends = torch.full((len(refused), 3), torch.nan, dtype=torch.float64)
         for rows, (said, sets) in parts:
@@ -144,7 +169,7 @@ class HeardNumbers:
             high = may.upper.nan_to_num(-torch.inf).amax(1)
             heard = torch.full_like(low, torch.nan) if said is None else said
             ends[rows] = torch.stack([heard.double(), low, high], 1)
-        return HeardNumbers(schema, refused, ends)
+        return HeardNumbers(schema, refused, ends, forbidden)
 
     @property
     def expert(self) -> Tensor:
@@ -174,12 +199,13 @@ class HeardNumbers:
 
     def row(self) -> dict[str, Any]:
         said, low, high = self.ends[0].tolist()
-        return {"expert": None if said != said else said, "allowed": None, "low": low, "high": high}
+        ends = {"expert": None if said != said else said, "low": low, "high": high}
+        return {**ends, "allowed": None, "forbidden": self.forbidden[0]}
 
     def rows(self) -> dict[str, Any]:
         ends = zip(("expert", "low", "high"), self.ends.T.tolist(), strict=True)
         shown = {key: [v if math.isfinite(v) else None for v in values] for key, values in ends}
-        return {"refused": self.refused.tolist(), **shown}
+        return {"refused": self.refused.tolist(), "forbidden": self.forbidden, **shown}
 
     @cached_property
     def words(self) -> list[str]:
@@ -245,20 +271,29 @@ def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
     refused = torch.zeros(len(x), dtype=torch.bool)
     for table in tables_in(checkup):
         refused |= _clashes(table, x)
-    parts = _ask_parts(known, x, (~refused).nonzero().flatten(), refused)
+    forbidden = [""] * len(x)
+    parts = _ask_parts(known, x, (~refused).nonzero().flatten(), refused, forbidden)
     kind = HeardClasses if known.line is None else HeardNumbers
-    return kind.of(known, schema, parts, refused)
+    return kind.of(known, schema, parts, refused, forbidden)
 
 
-def _ask_parts(known: Knowledge, x: Tensor, rows: Tensor, refused: Tensor) -> Iterator[Any]:
-    """The answers by parts that can be answered; rows that cannot are marked, found by halving."""
+def _ask_parts(
+    known: Knowledge, x: Tensor, rows: Tensor, refused: Tensor, forbidden: list[str]
+) -> Iterator[Any]:
+    """The answers by parts that can be answered; rows that cannot are marked, found by halving.
+
+    On the way `forbidden` takes what the expert says of a row although the range forbids it.
+    """
     waiting = [rows]
     while waiting:
         part = waiting.pop()
         if not len(part):
             continue
         try:
+            seen = hide_others(x[part], known.schema)
             yield part, ask_once(known, x[part])
+            for row, words in zip(part.tolist(), forbidden_words(known, seen), strict=True):
+                forbidden[row] = words
         except KnowledgeError:
             if len(part) == 1:
                 refused[part] = True

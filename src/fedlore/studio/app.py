@@ -11,6 +11,7 @@ from ..bundle.serve.guard import OPEN, Doorkeeper, ServeLimits, check_host, name
 from ..bundle.serve.server import run_app
 from ..errors import FedloreError
 from ..look.page import THEME
+from ..words import LANGUAGE, LANGUAGES
 from .draft import Stale, Workplace, Workspace
 from .routes import add_routes
 
@@ -37,7 +38,7 @@ def make_studio(
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(_only_json)],
+        dependencies=[Depends(_only_json), Depends(_speak)],
     )
     _handle_errors(app)
     shown = _add_page(app, guarded=token is not None)
@@ -50,6 +51,12 @@ def _only_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method != "GET" and kind != "application/json":
         raise HTTPException(415, "the body must be application/json")
+
+
+async def _speak(request: Request) -> None:
+    """Findings and reasons in the language that the page asks for."""
+    wanted = request.headers.get("accept-language", "")[:2]
+    LANGUAGE.set(wanted if wanted in LANGUAGES else "en")
 
 
 def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:

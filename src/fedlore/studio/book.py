@@ -105,15 +105,16 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     values, checkup = toml_in(*files_at(members)), judge(members)
     card = {k: str(v) for k, v in values.get("card", {}).items() if v}
     facts = {**card, "printed": now(), "signature": _signature(knowledge)}
-    facts |= {key: str(values[key]) for key in ("trust", "outside", "conflict") if key in values}
+    stated = ("trust", "reliance", "least_trust", "outside", "conflict")
+    facts |= {key: str(values[key]) for key in stated if key in values}
     if checkup.knowledge is not None and checkup.knowledge.row_trust is not None:
-        one = checkup.knowledge.trust_at_prediction
-        facts["trust"] = f"{one:g}; {checkup.knowledge.row_trust}"
+        facts["trust"] = f"{checkup.knowledge.trust:g}; {checkup.knowledge.row_trust}"
     grids = read_grids(members)
     sections = [
         _features(members),
         *map(_rules, grids),
         *_formula_sections(values, read_schema(members)),
+        *_shapes(sources_in(values, "shape")),
     ]
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
@@ -167,6 +168,13 @@ def _rules(grid: RuleGrid) -> Section:
     return Section(
         title, tables=(_words("By row of the file", ("row", *grid.header), rows, *note),)
     )
+
+
+def _shapes(stated: Sequence[Mapping[str, Any]]) -> list[Section]:
+    head = ("feature", "effect", "where")
+    rows = [tuple(str(one.get(key, "")) for key in head) for one in stated]
+    table = _words("As they are written", head, rows)
+    return [Section("Shapes: which way the answer moves", tables=(table,))] if rows else []
 
 
 def _formula_sections(values: Mapping[str, Any], schema: Schema | None) -> list[Section]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..errors import KnowledgeError
 from ..kernel.schema import Feature, Schema
+from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.catalog import leaves
@@ -65,24 +66,31 @@ def compare_answers(
         raise KnowledgeError("the two versions have other features or answers: compare their files")
     if old.bins != new.bins:
         raise KnowledgeError("the two versions learn another number, or one of them none")
+    summary: dict[str, Any] = {"settings": _settings(before, after)}
     stops = _stops(old, new, schema)
     shape = tuple(len(stop.values) for stop in stops)
     cells, sampled = math.prod(shape), _sampled(old) or _sampled(new)
     if cells > MOST_ASKED:
-        return _by_sample(old, new, schema, stops, rows)
+        return summary | _by_sample(old, new, schema, stops, rows)
     places = (
         np.stack(np.unravel_index(np.arange(cells), shape), 1) if stops else np.zeros((1, 0), int)
     )
     words, kinds, changed = _answers(old, new, _rows(schema, stops, places))
     groups = _groups(kinds, changed).reshape(shape)
     regions = _regions(groups, stops, words, schema)
-    summary = {
-        "exact": not sampled,
-        "changed": int(changed.sum()),
-        "cells": cells,
-        "regions": regions,
-    }
-    return {**summary, "rows": _own(old, new, rows)}
+    summary |= {"exact": not sampled, "changed": int(changed.sum()), "cells": cells}
+    return {**summary, "regions": regions, "rows": _own(old, new, rows)}
+
+
+def _settings(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[dict[str, str]]:
+    """What the files say otherwise beside their sources: shapes, trust, policies, columns."""
+    old, new = (toml_in(*files_at(one)) for one in (before, after))
+    keys = sorted({*old, *new} - {"predict", "range", "card", "examples"})
+    return [
+        {"key": key, "before": str(old.get(key, "")), "after": str(new.get(key, ""))}
+        for key in keys
+        if old.get(key) != new.get(key)
+    ]
 
 
 def _sampled(checkup: Checkup) -> bool:
@@ -191,13 +199,14 @@ def _by_sample(
     places = np.stack([draw.integers(0, len(stop.values), MOST_ASKED // 4) for stop in stops], 1)
     asked = _rows(schema, stops, places)
     words, kinds, changed = _answers(old, new, asked)
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, str], list[int]] = {}
     for place in np.flatnonzero(changed).tolist():
-        seen.setdefault(kinds[place], place)
+        seen.setdefault(kinds[place], []).append(place)
     regions = [
-        {"where": {}, "before": words[place][0], "after": words[place][1],
-         "example": name_values(schema, asked[place].tolist()), "cells": kinds.count(kind)}
-        for kind, place in list(seen.items())[:REGIONS]
+        {"where": _around(stops, places[some]), "before": words[some[0]][0],
+         "after": words[some[0]][1], "cells": len(some),
+         "example": name_values(schema, asked[some[0]].tolist())}
+        for some in sorted(seen.values(), key=len, reverse=True)[:REGIONS]
     ]  # fmt: skip
     summary = {
         "exact": False,
@@ -206,6 +215,13 @@ def _by_sample(
         "regions": regions,
     }
     return {**summary, "rows": _own(old, new, rows)}
+
+
+def _around(stops: Sequence[Stops], places: NDArray[np.int64]) -> dict[str, str]:
+    """The box around some places, as cells."""
+    ends = zip(stops, places.min(0).tolist(), places.max(0).tolist(), strict=True)
+    each = ((stop.feature.name, stop.tell(first, last)) for stop, first, last in ends)
+    return {name: text for name, text in each if text is not None}
 
 
 def _own(old: Checkup, new: Checkup, rows: Tensor | None) -> dict[str, int] | None:

@@ -129,7 +129,8 @@ class Workspace:
         self.place = place
         self.lock = threading.RLock()
         self._draft = self._recall()
-        self._last = ("", "", "")  # who changed what, and when, for whoever comes too late
+        #: Who changed what and when, for whoever comes too late, and the files on disk then.
+        self._last = ("", "", "", "")
 
     @property
     def draft(self) -> DraftState:
@@ -140,7 +141,7 @@ class Workspace:
     def token(self) -> str:
         """The name of the present state, the same after a restart."""
         with self.lock:
-            return self._draft.token or self._saved_token()
+            return self._draft.token or self.saved_token
 
     @property
     def members(self) -> Overlay:
@@ -179,9 +180,11 @@ class Workspace:
         """Refuse whoever has not seen the present state."""
         if token == self.token:
             return
-        who, what, when = self._last
+        who, what, when, saved = self._last
+        if saved != self.saved_token:  # whoever wrote there came after
+            what = ""
         change = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
-            "the files have been changed on disk"
+            "another program changed the files on disk"
         )  # fmt: skip
         raise Stale(f"{change}: load the newer state, then repeat your last change")
 
@@ -222,11 +225,11 @@ class Workspace:
     def _forget(self, who: str, what: str) -> None:
         self._file.unlink(missing_ok=True)
         self._draft = DraftState("")
-        self._last = (who, what, now())
+        self._last = (who, what, now(), self.saved_token)
 
     def _note(self, draft: DraftState) -> None:
         self._draft = draft
-        self._last = (draft.who, draft.what, draft.when)
+        self._last = (draft.who, draft.what, draft.when, self.saved_token)
 
     @property
     def _file(self) -> Path:
@@ -240,7 +243,8 @@ class Workspace:
         except OSError as error:
             raise FedloreError(f"cannot read '{name}': {error.strerror}") from None
 
-    def _saved_token(self) -> str:
+    @property
+    def saved_token(self) -> str:
         """The state without a draft: a hash of every file that the folder has for knowledge."""
         kinds = (".toml", ".csv", ".tsv", ".xlsx", ".xlsm")
         ensemble = self.place.ensemble

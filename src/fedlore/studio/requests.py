@@ -24,7 +24,6 @@ class TableChange(Change):
     grid: int = Field(ge=0)
     header: list[str]
     rows: list[list[str]]
-    check: bool = True  # whether the linter is to look at it now
 
 
 class Edit(StudioRequest):

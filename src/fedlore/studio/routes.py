@@ -11,7 +11,7 @@ from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from ..look.tables import plain_values
 from .book import write_book
-from .checks import check_draft, judge, show_workspace
+from .checks import show_workspace
 from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
 from .draft import Workspace
 from .edits import (
@@ -43,7 +43,7 @@ from .requests import (
     WantedClass,
 )
 from .site_model import SiteBundle, draw_trust
-from .verdict import judge_row, tried_row
+from .verdict import judge_rest, judge_row, tried_row
 from .versions import compare_versions, list_versions, save_draft, version_files
 
 
@@ -93,13 +93,13 @@ def _add_writing(app: FastAPI, desk: Workspace) -> None:
     def whole() -> dict[str, Any]:
         return show_workspace(desk)
 
+    @app.get("/api/state")
+    def state() -> dict[str, str]:
+        return {"token": desk.token, "saved": desk.saved_token}
+
     @app.put("/api/table")
     def table(said: TableChange) -> dict[str, Any]:
         return change_table(desk, said)
-
-    @app.post("/api/check")
-    def check() -> dict[str, Any]:
-        return check_draft(desk.members)
 
     @app.post("/api/formula")
     def formula(said: FormulaText) -> dict[str, Any]:
@@ -153,23 +153,23 @@ def _add_signing(app: FastAPI, desk: Workspace) -> None:
 
 def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     """Asking the draft about rows."""
-    known: dict[str, Checkup] = {}  # of the present state alone
+    known: dict[str, tuple[Checkup, str]] = {}  # of the present state alone
 
-    def present() -> tuple[Mapping[str, bytes], Checkup]:
+    def present() -> tuple[Mapping[str, bytes], Checkup, str]:
         with desk.lock:
             token, members = desk.token, desk.members
-        checkup = known.get(token)
-        if checkup is None:
-            checkup = judge(members)
+        found = known.get(token)
+        if found is None:
+            found = judge_rest(members)
             known.clear()
-            known[token] = checkup
-        return members, checkup
+            known[token] = found
+        return members, *found
 
     @app.post("/api/try")
     def tried(said: TriedRow) -> dict[str, Any]:
-        members, checkup = present()
+        members, checkup, without = present()
         x = tried_row(said.row, checkup)
-        verdict = judge_row(checkup, x, read_grids(members))
+        verdict = judge_row(checkup, x, read_grids(members)) | {"without": without}
         return dict(plain_values({**verdict, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples/propose")
@@ -202,17 +202,17 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
 
     @app.post("/api/curve")
     def curve(said: LookAlong) -> dict[str, Any]:
-        _, checkup = present()
+        checkup = present()[1]
         return draw_curve(checkup, tried_row(said.row, checkup), said.features[0])
 
     @app.post("/api/map")
     def area(said: LookAlong) -> dict[str, Any]:
-        _, checkup = present()
+        checkup = present()[1]
         return draw_map(checkup, tried_row(said.row, checkup), said.features)
 
     @app.post("/api/nearest")
     def nearest(said: WantedClass) -> dict[str, Any]:
-        _, checkup = present()
+        checkup = present()[1]
         if checkup.bins is not None:
             raise FedloreError("the nearest row with another answer is for classes")
         return {"change": find_nearest(checkup, tried_row(said.row, checkup), said.wanted)}

@@ -3,9 +3,10 @@
 The draft answers through the functions that training and `predict` use.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from ..data.rows.strict import Unusable, strict_values
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
+from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hide_others, is_heard
 from ..knowledge.soft import split_prediction
@@ -24,7 +26,43 @@ from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words.en import case_words
 from .answers import ask_once, hear_knowledge, name_values, rule_tables, usable
-from .grids import RuleGrid
+from .checks import judge
+from .edits import edit_toml
+from .grids import RuleGrid, sources_in
+
+
+def judge_rest(members: Mapping[str, bytes]) -> tuple[Checkup, str]:
+    """The same; where one part keeps the file from being used, of the others, and which it was.
+
+    It serves to try rows on a file under way. What is saved, signed or compared is the whole file.
+    """
+    checkup = judge(members)
+    if checkup.knowledge is not None or FILE not in members:
+        return checkup, ""
+    for path, name in _parts(members):
+        try:
+            text = edit_toml(members[FILE].decode("utf-8-sig"), path, None)
+        except (FedloreError, UnicodeDecodeError):
+            continue
+        rest = judge(ChainMap({FILE: text.encode()}, cast(dict[str, bytes], members)))
+        if rest.knowledge is not None:
+            return rest, name
+    return checkup, ""
+
+
+def _parts(members: Mapping[str, bytes]) -> Iterator[tuple[list[str | int], str]]:
+    """What a file can do without: where it stands, and what a person calls it."""
+    try:
+        values = toml_in(*files_at(members))
+    except FedloreError:
+        return
+    for key in ("shape", "trust", "examples"):
+        if key in values:
+            yield [key], f"[{key}]"
+    for side in ("range", "predict"):
+        for place, source in enumerate(sources_in(values, side)):
+            name = next((str(v) for v in source.values() if isinstance(v, str)), "")
+            yield [side, "sources", place], f"[{side}] source {place + 1} {name}".strip()
 
 
 def read_row(row: Mapping[str, str | float | None], schema: Schema) -> Tensor:
@@ -74,7 +112,7 @@ def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[st
         "in_scope": bool(in_scope(schema, x)[0]),
         "refused": _refusal(known, x) if refused else "",
         "rules": _rules(known, rows, grids),
-        "why": [] if refused else _words(known, rows),
+        "why": [] if refused else _words(known, rows, silent=bool(heard.silent[0])),
         **heard.row(),
     }
 
@@ -88,14 +126,14 @@ def _refusal(known: Knowledge, x: Tensor) -> str:
     return ""
 
 
-def _words(known: Knowledge, rows: Tensor) -> list[str]:
+def _words(known: Knowledge, rows: Tensor, *, silent: bool) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
     said, allowed = known.answers.asked
     found = [
         *reasons_of(known.range, rows, allowed)[0],
         *reasons_of(known.prediction, rows, said)[0],
     ]
-    if known.row_trust is not None and known.prediction is not None:
+    if known.row_trust is not None and not silent:
         found += filter(None, known.row_trust.reasons(rows, known.trust_at_prediction))
     found += missing_reasons((known.range, known.prediction), rows, known.require_schema())[0]
     return list(map(str, found))
@@ -104,13 +142,14 @@ def _words(known: Knowledge, rows: Tensor) -> list[str]:
 def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Every rule that hits or may hit, with what becomes of it."""
     lines: list[dict[str, Any]] = []
+    limits = _hitting_limits(known, rows)
     spoken = ""  # who spoke first among several experts
     expert, mostly = split_prediction(known.prediction)
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
             found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
-            lines += _with_shares(found, model)
+            lines += _with_shares([_unheard(one, table, limits) for one in found], model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
@@ -121,6 +160,27 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
         weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
         lines += _with_shares(weighing, model)
     return lines
+
+
+def _hitting_limits(known: Knowledge, rows: Tensor) -> list[tuple[str, set[int]]]:
+    """The rules of the range that hit a row, each with the classes it leaves."""
+    return [
+        (f"{table.name} {table.label(index)}", set(table.rules[index].outcome))
+        for model, table in rule_tables(known.range)
+        if not is_of_number(model)
+        for index in table.hits(rows)[0].nonzero().flatten().tolist()
+    ]
+
+
+def _unheard(
+    line: dict[str, Any], table: Table, limits: Sequence[tuple[str, set[int]]]
+) -> dict[str, Any]:
+    """A rule that speaks of nothing but what some rule of the range forbids is not heard."""
+    if line["state"] != "speaks":
+        return line
+    own = next(r for i, r in enumerate(table.rules) if table.label(i) == line["label"]).outcome
+    against = [label for label, left in limits if not left & set(own)]
+    return line | {"state": "unheard", "because": against[0]} if against else line
 
 
 def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:

@@ -5,27 +5,31 @@ file like `en`, with the same keys.
 """
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from . import en
+from . import en, zh
 
 Arguments = Mapping[str, Any]
 Sentence = str | Callable[[Arguments], str]  # a format string, or a function where words depend
 
-LANGUAGES: dict[str, ModuleType] = {"en": en}
+LANGUAGES: dict[str, ModuleType] = {"en": en, "zh": zh}
+#: What sentences are made in where nobody names a language; a service sets it for each request.
+LANGUAGE: ContextVar[str] = ContextVar("LANGUAGE", default="en")
 
 _OTHERS: tuple[Sentence, Sentence] = ("{error}", "")
 
 
 def say_finding(
-    kind: str, case: str, arguments: Arguments, language: str = "en"
+    kind: str, case: str, arguments: Arguments, language: str | None = None
 ) -> tuple[str, str]:
     """What was found, and what to do about it (empty where there is nothing to do)."""
     key = f"{kind}/{case}" if case else kind
-    message, suggestion = LANGUAGES[language].FINDINGS.get(key, _OTHERS)  # of other packages
+    message, suggestion = LANGUAGES[language or LANGUAGE.get()].FINDINGS.get(
+        key, _OTHERS
+    )  # of other packages
     return fill(message, arguments), fill(suggestion, arguments)
 
 
@@ -35,14 +39,18 @@ class Reason:
 
     kind: str
     args: Arguments = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def words(self, language: str = "en") -> str:
-        return fill(LANGUAGES[language].REASONS[self.kind], self.args)
+    def words(self, language: str | None = None) -> str:
+        return fill(LANGUAGES[language or LANGUAGE.get()].REASONS[self.kind], self.args)
 
-    @cached_property
+    @property
     def text(self) -> str:
-        """In English; a rule that holds of many rows is put into words once."""
-        return self.words()
+        """In the language of the moment; a rule that holds of many rows is put into words once."""
+        language = LANGUAGE.get()
+        if language not in self._texts:
+            self._texts[language] = self.words(language)
+        return self._texts[language]
 
     def __str__(self) -> str:
         return self.text

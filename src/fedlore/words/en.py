@@ -472,6 +472,8 @@ REASONS: dict[str, _Sentence] = {
     # who decided
     "only-class": "{answer} is the only class that the range allows",
     "expert-outweighs": "the expert's {answer} outweighs the {model}, with trust {trust:g}",
+    "expert-tied": "the expert holds {expert} equally likely, with trust {trust:g}; of these the "
+    "{model} favours {answer}",
     "both-say": "expert and {model} both say {answer}",
     "both-favour": "{answer} is what expert and {model} together favour, with trust {trust:g}",
     "no-expert": "the {model} says {answer}; there is no expert's prediction",

@@ -50,7 +50,9 @@ class RowAnswer(BaseModel):
     far: bool | None = Field(
         description="whether ignorance is the larger: a row unlike all that was learned from"
     )
-    expert: str | float | None = Field(description="the expert's own prediction; null if silent")
+    expert: str | float | None = Field(
+        description="the expert's own prediction; null if he names no single one"
+    )
     decided: Who = Field(
         description="the range left one answer, the expert outweighed the network, the network "
         "decided, or both said the same or were mixed"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...answers.axis import find_favoured
 from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
 from ...kernel.cells import format_outcome, number, parse_outcome, short
@@ -16,6 +17,7 @@ from ...kernel.findings import Finding, Place
 from ...kernel.schema import Feature, Schema
 from ..content import Files
 from ..models import Knowledge
+from ..sources.reasons import favoured_words
 from ..tables.sheets import parse_sheet
 
 SILENT_WORD = "silent"
@@ -109,8 +111,10 @@ def _judge(known: Knowledge, schema: Schema, example: Expectation) -> list[_Wron
     if example.expect:
         got, value = SILENT_WORD, math.nan
         if said is not None and bool(axis.speaks(said)[0]):
-            value = float(said[0] if number else said[0].argmax())
-            got = f"{value:.6g}" if number else schema.classes[int(value)]
+            value = float(said[0]) if number else math.nan
+            got = (
+                f"{value:.6g}" if number else favoured_words(find_favoured(said), schema.classes)[0]
+            )
         if not _is_as_expected(example.expect, got, value, schema, number):
             wrong.append(("expect", "expect", {"wanted": example.expect, "got": got}))
     if example.allowed and not number:

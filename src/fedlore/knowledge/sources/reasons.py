@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.tensors import torch
 from ...kernel.schema import Schema
 from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..missing import find_lacking, is_heard, list_columns
+from ..missing import allow, find_lacking, hear, is_heard, list_columns
 from ..soft import Softened
 from ..tables.table import Table
 from ..views import Mask, Recalibrated
@@ -18,6 +19,8 @@ from .kind import Asked, Reasons, first_reasons, join_reasons
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ..models import Knowledge
 
 
 def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
@@ -45,6 +48,29 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
         return [[Reason("range-model", name)] for _ in range(len(x))]
     heard = is_heard(model, x).tolist()
     return [[Reason("prediction-model", name)] if h else [] for h in heard]
+
+
+def forbidden_words(known: Knowledge, x: Tensor) -> list[str]:
+    """What the expert says of each row although the range forbids it; empty where he does not."""
+    words = [""] * len(x)
+    if known.prediction is None or known.range is None or not len(x):
+        return words
+    said, allowed = hear(known.prediction, x), allow(known.range, x)
+    rows = known.answers.find_conflicts(said, allowed).nonzero().flatten()
+    if known.line is not None:
+        outcomes = [f"{value:.6g}" for value in said[rows].tolist()]
+    else:
+        classes = known.require_schema().classes
+        outside = ((said[rows] > 0) & ~allowed[rows].bool()).tolist()
+        outcomes = [", ".join(compress(classes, one)) for one in outside]
+    for row, text in zip(rows.tolist(), outcomes, strict=True):
+        words[row] = text
+    return words
+
+
+def favoured_words(favoured: Tensor, classes: Sequence[str]) -> list[str]:
+    """What the expert holds to be most likely in each row, several classes where they are equal."""
+    return [" or ".join(compress(classes, row)) for row in favoured.tolist()]
 
 
 def count_unapplied(models: Iterable[Any], x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ export class Refused extends Error {
 }
 
 export async function ask(path, body, method = body === undefined ? "GET" : "POST") {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const headers = { "Accept-Language": document.documentElement.lang.slice(0, 2), ...(token ? { Authorization: "Bearer " + token } : {}) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {

@@ -35,7 +35,14 @@ export function formatTable(rows) {
 const COMMA = /^\s*([<>]=?|=|≤|≥)?\s*[+-]?\d+,\d+\s*$/;
 const BETWEEN = /^\s*[[(]?\s*[+-]?\d+(?:[.,]\d+)?\s*\.\.\s*[+-]?\d+(?:[.,]\d+)?\s*[\])]?\s*$/;
 
-// a decimal comma where nothing else can be meant; `in 3,5` is left for the linter to ask about
-export function decimalPoint(text) {
+const SPAN = /^\s*(\d+(?:[.,]\d+)?)\s*[-–—~]\s*(\d+(?:[.,]\d+)?)\s*$/;
+const WIDE = /[＞＜＝≧≦．，０-９（）［］－]/g;   // as input methods write them
+
+const narrow = (sign) => ({ "≧": ">=", "≦": "<=" })[sign] || String.fromCharCode(sign.charCodeAt(0) - 0xfee0);
+
+// a decimal comma where nothing else can be meant; `in 3,5` is left for the linter to ask about;
+// `12-14` is a span
+export function decimalPoint(wide) {
+  const text = wide.replace(WIDE, narrow).replace(SPAN, "$1..$2");
   return COMMA.test(text) || BETWEEN.test(text) ? text.replace(/(\d),(\d)/g, "$1.$2") : text;
 }

@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { desk } from "./desk.js";
-import { tryRow } from "./findings.js";
+import { listFindings, tryRow } from "./findings.js";
 import { make } from "./make.js";
 import { drawTrust } from "./trust.js";
 import { say, shown } from "./words.js";
@@ -24,6 +24,7 @@ export class SiteDataView extends HTMLElement {
     this.draft = make("div", { "aria-live": "polite" });
     this.trust = make("div", { "aria-live": "polite" });
     if (desk.now.bundle) this.trusted();
+    if (said.findings.length) this.append(listFindings(said.findings, () => {}));
     this.append(this.facts(said), ...(said.number ? [] : [make("h3", {}, say("data.rules")), this.rules(said.rules)]),
       make("h3", {}, say("data.outside", { count: said.outside_count })), this.outside(said.outside), this.trust);
     if (!said.number) this.append(make("h3", {}, say("data.draft")), make("p", { class: "soft" }, say("data.draft.help", { count: said.silent })),
@@ -44,7 +45,7 @@ export class SiteDataView extends HTMLElement {
       return make("div", { class: "fields" }, fact("data.rows", String(said.rows)), fact("data.rmse", said.rmse === null ? "–" : `${shown(said.rmse, 4)} ${said.unit}`),
         fact("data.silent", percent(said.silent, said.rows)), fact("data.width.number", `${shown(said.width, 4)} ${said.unit}`), fact("data.contradicted", String(said.contradicted)));
     }
-    return make("div", { class: "fields" }, fact("data.rows", String(said.rows)), fact("data.right", percent(said.right, said.spoken)),
+    return make("div", { class: "fields" }, fact("data.rows", String(said.rows)), fact("data.right", percent(said.right, said.rows)),
       fact("data.silent", percent(said.silent, said.rows)), fact("data.width", `${shown(said.width, 3)} / ${said.classes}`), fact("data.contradicted", String(said.contradicted)));
   }
 

@@ -1,8 +1,9 @@
 // The state of the page: what the service said last, and what was typed since.
 
 import { ask, Refused } from "./ask.js";
+import { say } from "./words.js";
 
-const LARGE = 1000;       // rules; beyond it the linter waits to be asked
+const LARGE = 1000;       // rules; beyond it the linter waits for a longer pause
 const PAUSE = 150;        // milliseconds after the last keystroke
 const AGAIN = 2000;       // milliseconds until a silent service is asked once more
 
@@ -11,7 +12,7 @@ export class Desk extends EventTarget {
     super();
     this.now = null;      // what /api/desk said
     this.tried = null;    // the row of the try-out
-    this.state = "clean"; // clean, draft, sending, checking, away, stale
+    this.state = "clean"; // clean, draft, sending, away, stale
     this.pending = null;  // a table that was typed and not sent: {grid, header, rows}
     this.timer = 0;
     this.busy = false;
@@ -28,7 +29,20 @@ export class Desk extends EventTarget {
     this.addEventListener(kind, heard);
   }
 
-  async load() { this.take(await ask("/api/desk")); }
+  async load() {
+    this.take(await ask("/api/desk"));
+    const typed = recall();   // what this window had typed when it, or the service, was ended
+    if (typed && JSON.stringify(this.now.grids[typed.grid]?.header) === JSON.stringify(typed.header)) this.type(typed.grid, typed.header, typed.rows);
+  }
+
+  // whether others changed the state: another window, or a program that wrote to the files
+  async look() {
+    if (!this.now || this.busy || this.pending || ["away", "stale"].includes(this.state)) return;
+    const { token, saved } = await ask("/api/state");
+    if (this.busy || this.pending || (token === this.now.token && saved === this.now.saved)) return;
+    if (this.now.draft.length && token === this.now.token) this.set("stale", say("stale.disk"));
+    else await this.load();
+  }
 
   take(said) {
     this.now = said;
@@ -46,9 +60,10 @@ export class Desk extends EventTarget {
   type(grid, header, rows) {
     Object.assign(this.now.grids[grid], { header, rows });
     this.pending = { grid, header, rows, began: performance.now() };
+    keep({ grid, header, rows });
     this.set("sending");
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.send(), PAUSE);
+    this.timer = setTimeout(() => this.send(), this.large ? 5 * PAUSE : PAUSE);
   }
 
   async send() {
@@ -58,9 +73,10 @@ export class Desk extends EventTarget {
     this.pending = null;
     this.busy = true;
     try {
-      const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who, check: !this.large }, "PUT");
+      const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who }, "PUT");
       this.now.token = said.token;
       this.now.draft = said.draft;
+      if (!this.pending) keep(null);
       if (said.findings) {
         this.now.findings = said.findings;
         this.timing = performance.now() - began;
@@ -77,7 +93,8 @@ export class Desk extends EventTarget {
 
   fail(error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.status === 409) this.set("stale", error.message);
+    if (error.status === 409 && this.state === "away" && this.pending) this.keepMine().catch((e) => this.fail(e));   // the service was ended before it could answer
+    else if (error.status === 409) this.set("stale", error.message);
     else if (error.status === 0) {
       this.set("away");
       this.timer = setTimeout(() => (this.pending ? this.send() : this.load().catch((e) => this.fail(e))), AGAIN);
@@ -105,16 +122,6 @@ export class Desk extends EventTarget {
 
   edit(edits, what) { return this.change("/api/document", { edits, what }, "PUT"); }
 
-  async check() {
-    this.set("checking");
-    try {
-      const said = await ask("/api/check", {});
-      this.now.findings = said.findings;
-      this.tell("findings", said.findings);
-      this.set(this.now.draft.length ? "draft" : "clean");
-    } catch (error) { this.fail(error); }
-  }
-
   // this window's table over whatever came in between
   async keepMine() {
     const mine = this.pending;
@@ -124,4 +131,15 @@ export class Desk extends EventTarget {
   }
 }
 
+const TYPED = "typed";
+
+function keep(table) {
+  try { if (table) sessionStorage.setItem(TYPED, JSON.stringify(table)); else sessionStorage.removeItem(TYPED); } catch { /* a private window */ }
+}
+
+function recall() {
+  try { return JSON.parse(sessionStorage.getItem(TYPED)); } catch { return null; }
+}
+
 export const desk = new Desk();
+setInterval(() => desk.look().catch((error) => desk.fail(error)), AGAIN);

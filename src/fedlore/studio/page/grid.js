@@ -28,6 +28,7 @@ export class RuleGrid extends HTMLElement {
       oncut: (e) => this.copy(e, true), onpaste: (e) => this.paste(e),
       onpointerdown: (e) => this.point(e), onpointermove: (e) => this.drag(e),
       ondblclick: () => this.edit(null),
+      onfocusout: (e) => { if (!this.contains(e.relatedTarget)) this.typing = false; },
     }, this.heads(), this.body);
     this.append(this.sides);
     new ResizeObserver(() => this.isConnected && this.show()).observe(this.sides);
@@ -156,6 +157,7 @@ export class RuleGrid extends HTMLElement {
       "aria-label": `${column.title}, ${say("grid.row")} ${this.first + 1 + this.row}`,
       onblur: () => this.editing && this.commit(),
     });
+    this.typing = true;
     this.editing = { box, typed: text !== null };
     cell.replaceChildren(box);
     box.focus();

@@ -3,6 +3,10 @@
 export function press(grid, event) {
   const { key, shiftKey: shift, altKey: alt } = event;
   const control = event.ctrlKey || event.metaKey;
+  if (event.isComposing || key === "Process") {   // an input method writes into the cell itself
+    if (!grid.editing) grid.edit("");
+    return;
+  }
   const done = grid.editing ? whileEditing(grid, key, shift, control) : whileMoving(grid, key, shift, control, alt);
   if (done) event.preventDefault();
 }
@@ -37,7 +41,8 @@ function whileMoving(grid, key, shift, control, alt) {
     case "End": grid.go(row, grid.columns.length - 1, shift); return true;
     case "PageUp": grid.go(row - grid.page, column, shift); return true;
     case "PageDown": grid.go(row + grid.page, column, shift); return true;
-    case "Tab":   // out of the grid at its two ends, so that nobody is caught in it
+    case "Tab":   // one Tab in and one out; from cell to cell once somebody types, until Escape
+      if (!grid.typing) return false;
       if (!shift && row === grid.last && column === grid.columns.length - 1) return false;
       if (shift && row === 0 && column === 0) return false;
       step(grid, shift ? -1 : 1);
@@ -45,7 +50,7 @@ function whileMoving(grid, key, shift, control, alt) {
     case "Enter": grid.go(row + (shift ? -1 : 1), column); return true;
     case "F2": grid.edit(null); return true;
     case "Delete": case "Backspace": grid.did(sheet.clear(area)); return true;
-    case "Escape": grid.go(row, column); return true;
+    case "Escape": grid.typing = false; grid.go(row, column); return true;
     default:
       if (key.length === 1) { grid.edit(key); return true; }
       return false;

@@ -44,7 +44,8 @@ export function drawCurve(said, schema, onchoose) {
   } else {
     schema.classes.forEach((_, c) => {
       for (const [from, to] of runs(said.allowed.map((may, i) => (said.refused[i] ? "" : may[c])), "1")) band(from, to, y(c), each, "band");
-      for (const [from, to] of runs(said.expert.map(String), String(c))) band(from, to, y(c), each, "said");
+      for (const [from, to] of runs(said.favoured.map((bits) => bits[c]), "1")) band(from, to, y(c), each, "said");
+      for (const [from, to] of runs(said.forbidden.map((text) => String(text.split(", ").includes(schema.classes[c]))), "true")) band(from, to, y(c), each, "clash");
     });
   }
   svg.append(draw("line", { x1: LEFT, x2: WIDE - LEFT, y1: tall, y2: tall, class: "thin" }));
@@ -75,7 +76,7 @@ function measure(said) {
   return (v, tall) => tall - tall * (v - low) / (high - low || 1);
 }
 
-// a map of two features; holes are left blank with a dot, contradictions are hatched in red
+// a map of two features: holes are left blank, what the range forbids the expert and rules that contradict each other are hatched
 export function drawMap(said, schema, onchoose) {
   const tall = 380, left = 56, bottom = 34;
   const x = across(said.across, left, WIDE - LEFT), up = across(said.up, tall - bottom, 24);
@@ -84,6 +85,7 @@ export function drawMap(said, schema, onchoose) {
   svg.append(draw("defs", {}, draw("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     draw("rect", { width: 6, height: 6, class: "clash", opacity: 0.35 }), draw("rect", { width: 3, height: 6, class: "clash" }))));
   const keys = said.refused.map((_, n) => answerKey(said, n, schema)), seen = new Map(keys.map((key) => [key.name, key]));
+  for (const key of seen.values()) if (key.stripes) svg.firstChild.append(striped(key));
   said.up.values.forEach((_, j) => {
     const names = keys.slice(j * count, (j + 1) * count).map((key) => key.name), top = Math.min(up.from(j), up.to(j));
     for (const [name, key] of seen) {
@@ -112,19 +114,36 @@ const named = (axis) => (axis.unit ? `${axis.name} [${axis.unit}]` : axis.name);
 // how a place of the map is coloured, and what the legend calls it
 function answerKey(said, n, schema) {
   if (said.refused[n]) return { name: say("map.clash"), fill: "url(#hatch)", order: 900 };
+  if (said.forbidden[n]) return { name: say(schema.number ? "map.forbidden.number" : "map.forbidden", { said: said.forbidden[n] }), fill: "url(#hatch)", order: 899 };
   if (schema.number) {
     const all = said.expert.filter((v) => v !== null), low = Math.min(...all), high = Math.max(...all), v = said.expert[n];
     if (v === null) return { name: say("map.hole"), fill: "transparent", order: 901 };
     const part = Math.round(8 * (v - low) / (high - low || 1)) / 8;
     return { name: `≈ ${shown(low + part * (high - low), 4)}`, fill: ramp(part), order: part };
   }
-  const place = said.expert[n], may = said.allowed[n];
-  if (place >= 0) return { name: schema.classes[place], fill: classColour(place, schema), order: place };
-  const first = may.indexOf("1"), last = may.lastIndexOf("1");
-  if (!may.includes("0")) return { name: say("map.hole"), fill: "transparent", order: 901 };
-  const names = [...may].flatMap((m, i) => (m === "1" ? [schema.classes[i]] : []));
-  const text = names.length > 2 && last - first + 1 === names.length ? `${names[0]}..${names.at(-1)}` : names.join(", ");
-  return { name: say("map.only", { names: text }), fill: classColour((first + last) >> 1, schema), faint: true, order: 500 + first };
+  const favoured = places(said.favoured[n]), may = places(said.allowed[n]), colours = (some) => some.map((place) => classColour(place, schema));
+  const names = (some) => some.map((place) => schema.classes[place]);
+  if (favoured.length === 1) return { name: names(favoured)[0], fill: colours(favoured)[0], order: favoured[0] };
+  if (favoured.length) return stripes(names(favoured).join(` ${say("or")} `), colours(favoured), { order: 300 + favoured[0] });
+  if (may.length === schema.classes.length) return { name: say("map.hole"), fill: "transparent", order: 901 };
+  const whole = may.length > 2 && may.at(-1) - may[0] + 1 === may.length;
+  const text = whole ? `${names(may)[0]}..${names(may).at(-1)}` : names(may).join(", ");
+  return stripes(say("map.only", { names: text }), colours(may), { faint: true, order: 500 + may[0] });
+}
+
+const places = (bits) => [...bits].flatMap((bit, i) => (bit === "1" ? [i] : []));
+
+// several classes have one colour each, so that no two sets look alike
+function stripes(name, colours, rest) {
+  if (colours.length === 1) return { name, fill: colours[0], ...rest };
+  const id = `stripes-${colours.join().replace(/[^0-9a-z]+/gi, "-")}`;
+  return { name, fill: `url(#${id})`, stripes: { id, colours }, ...rest };
+}
+
+function striped({ stripes: { id, colours } }) {
+  const wide = 4 * colours.length;
+  return draw("pattern", { id, width: wide, height: wide, patternUnits: "userSpaceOnUse", patternTransform: "rotate(30)" },
+    colours.map((fill, i) => draw("rect", { x: 4 * i, width: 4, height: wide, fill })));
 }
 
 function legend(keys) {

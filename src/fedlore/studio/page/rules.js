@@ -107,8 +107,7 @@ export class RulesView extends HTMLElement {
     if (this.grid) this.grid.mark(marksOf(findings, chosen));
     const own = findings.filter((f) => f.kind !== "example" && (f.cell === null || f.cell.grid === chosen));
     const others = findings.length - own.length;
-    const again = desk.large ? make("button", { onclick: () => desk.check() }, say("check")) : null;
-    this.side.replaceChildren(make("div", { class: "line" }, make("h2", {}, say("findings")), again),
+    this.side.replaceChildren(make("h2", {}, say("findings")),
       listFindings(own, (finding) => this.lead(finding)),
       others ? make("p", { class: "soft" }, say("findings.others", { count: others })) : "");
   }

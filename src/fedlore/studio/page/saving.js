@@ -22,7 +22,8 @@ export async function askSave() {
   field(say("save.who"), who), field(say("save.why"), why),
   make("p", { class: "line" }, make("button", { class: "main" }, say(broken.length ? "save.anyway" : "save")),
     make("button", { type: "button", onclick: () => box.close() }, say("cancel")))));
-  box.addEventListener("close", () => box.remove());
+  const back = document.activeElement;
+  box.addEventListener("close", () => { box.remove(); (back?.isConnected && !back.disabled ? back : document.getElementById("main")).focus(); });
   document.body.append(box);
   box.showModal();
 }

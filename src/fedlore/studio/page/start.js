@@ -2,9 +2,9 @@
 
 import { ask, setToken } from "./ask.js";
 import { desk } from "./desk.js";
-import { at, make } from "./make.js";
+import { at, choose, make } from "./make.js";
 import { askSave } from "./saving.js";
-import { say, speak } from "./words.js";
+import { language, otherLanguages, say, speak } from "./words.js";
 import "./rules.js";
 import "./formulas.js";
 import "./tryout.js";
@@ -34,7 +34,9 @@ function frame() {
   at("sub").textContent = say("title");
   at("views").setAttribute("aria-label", say("views"));
   at("views").replaceChildren(...Object.keys(VIEWS).map((name) => make("a", { href: "#" + name }, say("view." + name))));
+  const tongues = otherLanguages(() => location.reload());
   at("acts").replaceChildren(
+    choose(tongues.map(({ tag, name }) => [tag, name]), language, (tag) => tongues.find((one) => one.tag === tag).take(), { id: "language", "aria-label": say("language") }),
     make("button", { id: "discard", onclick: () => confirm(say("discard.sure")) && desk.change("/api/discard", {}) }, say("discard")),
     make("button", { id: "save", class: "main", onclick: askSave }, say("save")),
   );

@@ -7,9 +7,12 @@ import { say, shown } from "./words.js";
 
 export function tellVerdict(said, schema, onset) {
   const parts = [make("h2", {}, say("try.answer"))];
+  if (said.without) parts.push(make("p", { class: "warn" }, say("try.without", { part: said.without })));
   if (!said.in_scope) parts.push(make("p", { class: "warn" }, say("try.scope")));
   if (said.refused) parts.push(make("p", { class: "warn" }, `${say("try.refused")} ${said.refused}`));
-  parts.push(make("p", { class: "soft" }, schema.label), make("p", { class: "big", id: "expert" }, said.expert === null ? say("try.silent") : shown(said.expert) + (schema.unit ? ` ${schema.unit}` : "")));
+  parts.push(make("p", { class: "soft" }, schema.label), make("p", { class: "big", id: "expert" }, headline(said, schema)));
+  if (said.forbidden) parts.push(make("p", { class: "warn" }, say("try.forbidden", { said: said.forbidden })));
+  if (said.favoured?.length > 1) parts.push(make("p", { class: "soft" }, say("try.tied")));
   parts.push(make("h3", {}, say("try.allowed")), allowed(said, schema));
   parts.push(make("h3", {}, say("try.rules")), rules(said.rules));
   const other = said.why.filter((line) => !said.rules.some((rule) => line.includes(rule.text)));
@@ -19,10 +22,16 @@ export function tellVerdict(said, schema, onset) {
   return parts;
 }
 
+function headline(said, schema) {
+  if (said.expert !== null) return shown(said.expert) + (schema.unit ? ` ${schema.unit}` : "");
+  if (said.allowed?.length === 1) return say("try.only", { name: said.allowed[0] });
+  return say(said.forbidden ? "try.unheard" : "try.silent");
+}
+
 function allowed(said, schema) {
   if (schema.number) return make("p", {}, `${shown(said.low, 5)} … ${shown(said.high, 5)} ${schema.unit}`);
   const may = new Set(said.allowed);
-  return make("p", {}, schema.classes.map((name) => make("span", { class: `chip ${name === said.expert ? "is" : may.has(name) ? "may" : "no"}`,
+  return make("p", {}, schema.classes.map((name) => make("span", { class: `chip ${said.favoured.includes(name) ? "is" : may.has(name) ? "may" : "no"}`,
     title: may.has(name) ? say("try.may") : say("try.no") }, name)));
 }
 
@@ -35,7 +44,8 @@ function rules(list) {
 
 function why(rule) {
   if (!rule.because) return "";
-  const text = rule.state === "loses" ? say("because.loses", { other: rule.because }) : say("because." + rule.because);
+  const told = rule.state === "loses" || rule.state === "unheard";
+  const text = told ? say("because." + rule.state, { other: rule.because }) : say("because." + rule.because);
   return make("div", {}, text);
 }
 

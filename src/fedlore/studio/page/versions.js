@@ -69,11 +69,15 @@ export class VersionsView extends HTMLElement {
     const parts = [make("p", { class: "soft" }, say(said.exact ? "versions.exact" : "versions.sampled"))];
     if (said.rows) parts.push(make("p", {}, say("versions.rows", said.rows)));
     if (said.model) parts.push(this.moves(said.model));
-    if (!said.changed) return [make("p", {}, make("strong", {}, say("versions.same"))), ...parts];
+    for (const { key, before, after } of said.settings) {
+      parts.push(make("div", { class: "finding info" }, make("div", { class: "where" }, key), make("p", {}, before || "–", " → ", make("strong", {}, after || "–"))));
+    }
+    if (!said.changed) return [make("p", {}, make("strong", {}, say(said.settings.length ? "versions.same.answers" : "versions.same"))), ...parts];
     for (const region of said.regions) {
-      const where = Object.entries(region.where).map(([name, cell]) => `${name} ${cell}`).join(" · ") || say("versions.everywhere");
+      const where = Object.entries(region.where).map(([name, cell]) => `${name} ${cell}`).join(" · ") || say(said.exact ? "versions.everywhere" : "versions.somewhere");
       parts.push(make("div", { class: "finding warning" }, make("div", { class: "where" }, where),
-        make("p", {}, region.before, " → ", make("strong", {}, region.after)),
+        make("p", {}, region.before, " → ", make("strong", {}, region.after),
+          said.exact ? "" : make("span", { class: "soft" }, ` ${say("versions.share", { part: region.cells, all: said.cells })}`)),
         make("p", {}, make("button", { class: "plain", onclick: () => tryRow(region.example) }, say("findings.try")), " ",
           make("span", { class: "soft" }, Object.entries(region.example).filter(([name]) => name in region.where || Object.keys(region.where).length === 0).map(([k, v]) => `${k} = ${shown(v, 4)}`).join(", ")))));
     }

@@ -1,6 +1,6 @@
 // Words in the language of the browser, from one catalogue per language; numbers in its writing.
 
-let words = {}, spare = {};
+let words = {}, spare = {}, known = [];
 export let language = "en";
 
 async function load(name) {
@@ -8,12 +8,22 @@ async function load(name) {
 }
 
 export async function speak(languages) {
-  const wanted = navigator.languages?.length ? navigator.languages : ["en"];
-  const known = wanted.map((tag) => tag.toLowerCase().split("-")[0]).find((tag) => languages.includes(tag));
-  language = known || "en";
+  known = languages;
+  const wanted = [chosen(), ...(navigator.languages || [])].filter(Boolean);
+  language = wanted.map((tag) => tag.toLowerCase().split("-")[0]).find((tag) => languages.includes(tag)) || "en";
   spare = await load("en");
   words = language === "en" ? spare : await load(language);
   document.documentElement.lang = language === "zh" ? "zh-CN" : language;
+}
+
+const chosen = () => { try { return localStorage.getItem("language"); } catch { return null; } };
+
+// every language by its own name, and what to do once another one is taken
+export function otherLanguages(onchange) {
+  return known.map((tag) => ({ tag, name: new Intl.DisplayNames([tag], { type: "language" }).of(tag), take: () => {
+    try { localStorage.setItem("language", tag); } catch { /* a private window */ }
+    onchange();
+  } }));
 }
 
 export function say(key, values = {}) {

@@ -211,7 +211,8 @@ function show(answer) {
     "Some values lie outside the scope that the expert declared: the rules were not made for them.";
   at("predicted").textContent =
     short(answer.predicted) + (number && form.target.unit ? ` ${form.target.unit}` : "");
-  const expert = answer.expert === null ? "The expert is silent."
+  const expert = answer.expert === null
+    ? answer.trust > 0 ? "The expert holds several answers equally likely." : "The expert is silent."
     : `The expert says ${short(answer.expert)}.`;
   at("who").textContent = `${WHO[answer.decided]} ${expert} Trust ${short(answer.trust)}.`;
   const allowed = new Set(answer.allowed);
