@@ -9,6 +9,7 @@ import torch
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import Cut, NumberSpans, Span
+from fedlore.kernel.expressions import parse
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
@@ -118,10 +119,10 @@ def test_formulas_are_decided_by_their_slopes(tmp_path, formula, status):
 
 def test_a_slope_of_the_wrong_sign_comes_with_a_row():
     schema = Schema((Feature("a", low=0, high=4), Feature("b", low=0, high=1)), ("x1", "x2"))
-    formula = Formula.parse("a * (3 - a) + b", schema)
-    found = find_trend(formula, 0, 1)
+    found = find_trend(parse("a * (3 - a) + b", schema.features), schema.features, 0, 1)
     assert found.status == "refuted" and found.example is not None
-    assert find_trend(Formula.parse("a * (9 - a) + b", schema), 0, 1).status == "proved"
+    rises = parse("a * (9 - a) + b", schema.features)
+    assert find_trend(rises, schema.features, 0, 1).status == "proved"
 
 
 def test_a_prediction_that_its_range_may_silence_is_not_kept(tmp_path):
