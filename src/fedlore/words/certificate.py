@@ -59,7 +59,9 @@ def explain_claim(
         return f"each of {weights} numbers was looked at"
     if claim == "trust-kept":
         own, said = trust
-        return f"the expert weighs {own:g} in the answer, learned at the site, above its λ {said:g}"
+        return (
+            f"the expert weighs {own:g} in the answer, learned at the site; the file says {said:g}"
+        )
     if claim == "monotone":
         return _MONOTONE[status]
     how = f"{_DECIDED[status]}, all sources together, over {boxes} boxes, rounding included"
