@@ -15,16 +15,11 @@ from fedlore.kernel.enclosure import Boxes, never_above
 from fedlore.kernel.expressions import numbers_in, parse
 from fedlore.kernel.intervals import LIBRARY, Arithmetic
 from fedlore.kernel.knowledge import scope_of
-from fedlore.kernel.prove import (
-    always_defined,
-    never_crossed,
-    never_reached,
-    stays_among,
-    stays_between,
-)
+from fedlore.kernel.prove import always_defined
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.kernel.search import Scope
 from fedlore.knowledge.formulas import Formula, FormulaRange
+from fedlore.knowledge.limits import never_crossed, never_reached, stays_among, stays_between
 
 from .formula_trees import SCHEMA, rows, text, trees
 

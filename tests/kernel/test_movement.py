@@ -6,6 +6,7 @@ import pytest
 from fedlore.kernel.answers import said_of, value
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.movement import range_moves, sets_rise
+from fedlore.knowledge import Knowledge
 
 CELLS = ("", "a <= 5", "not (a == 3) and b >= 4")  # regions that tables can be cut along
 OTHERS = ("b > a", "a < b or b < 2", "a + b > 9")
@@ -51,7 +52,37 @@ def test_no_pair_of_rows_breaks_what_is_proved(region):
     for _ in range(40):
         known = known_of(draw, region)
         (shape,) = known.directions
-        status = range_moves(known, shape).status
-        seen.add(status)
-        assert status != "proved" or not broken(known, shape, draw)
-    assert seen == ({"proved", "refuted"} if region in CELLS else {"proved", "unknown"})
+        found = range_moves(known, shape)
+        seen.add(found.status)
+        assert found.status != "proved" or not broken(known, shape, draw)
+        if found.status == "refuted":  # by two rows of the region
+            pair = np.array([found.example, found.other], np.float32)[:: shape.sign]
+            low, high = said_of(known, pair).allowed[:, None]
+            assert not sets_rise(low, high)[0] and pair[0, 1] == pair[1, 1]
+            assert shape.region is None or (value(shape.region, pair) > 0).all()
+    decided = {"proved", "refuted"}
+    assert seen == (decided if region in CELLS else decided | {"unknown"})
+
+
+REFUSING = """classes = ["w", "x", "y", "z"]
+ordered = true
+[[features]]
+name = "a"
+low = 0
+high = 10
+[[range.sources]]
+table = "t.csv"
+[[shape.sources]]
+feature = "a"
+effect = "raises"
+"""
+
+
+def test_rows_that_are_refused_hide_no_fall(tmp_path):
+    """y..z below, w..x above, and nothing between: lint and certificate do not call it proved."""
+    files = {"knowledge.toml": REFUSING, "t.csv": "a,then\n< 3,y..z\n3..5,w\n3..5,z\n> 5,w..x\n"}
+    known = read_knowledge(files)
+    assert range_moves(known, known.directions[0]).status == "unknown"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert Knowledge.read(tmp_path / "knowledge.toml").orders.range == "unknown"

@@ -9,6 +9,7 @@ import torch
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import Cut, NumberSpans, Span
+from fedlore.kernel.expressions import parse
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
@@ -118,10 +119,10 @@ def test_formulas_are_decided_by_their_slopes(tmp_path, formula, status):
 
 def test_a_slope_of_the_wrong_sign_comes_with_a_row():
     schema = Schema((Feature("a", low=0, high=4), Feature("b", low=0, high=1)), ("x1", "x2"))
-    formula = Formula.parse("a * (3 - a) + b", schema)
-    found = find_trend(formula, 0, 1)
+    found = find_trend(parse("a * (3 - a) + b", schema.features), schema.features, 0, 1)
     assert found.status == "refuted" and found.example is not None
-    assert find_trend(Formula.parse("a * (9 - a) + b", schema), 0, 1).status == "proved"
+    rises = parse("a * (9 - a) + b", schema.features)
+    assert find_trend(rises, schema.features, 0, 1).status == "proved"
 
 
 def test_a_prediction_that_its_range_may_silence_is_not_kept(tmp_path):
@@ -189,6 +190,9 @@ def in_order(low, high):
     return all(float(high[: c + 1].sum()) <= float(low[: c + 1].sum()) for c in range(len(low)))
 
 
+CROSSING = ("b > a", "a + b > 3")  # regions that compare columns with each other
+
+
 def check_verdict(seed):
     """The verdict on random tables against all pairs of a grid that holds a row of every cell."""
     draw = random.Random(seed)
@@ -197,7 +201,7 @@ def check_verdict(seed):
     )
     effect, where = (
         draw.choice(["raises", "lowers"]),
-        draw.choice(["", "b < 2", "a >= 1 and b > 1"]),
+        draw.choice(["", "b < 2", "a >= 1 and b > 1", *CROSSING]),
     )
     shapes = SiteShapes((FeatureShape("a", effect, where),), schema)
     known = Knowledge(
@@ -223,6 +227,8 @@ def check_verdict(seed):
             if x[i, 1] == x[j, 1] and x[i, 0] < x[j, 0] and inside[i] and inside[j]:
                 pair = (side[i], side[j]) if effect == "raises" else (side[j], side[i])
                 broken |= not in_order(*pair)
+        if where in CROSSING and order.status == "unknown":
+            continue  # cells do not tell such a region, two rows may
         assert order.kept == (not broken), (seed, order)
         if order.pair is not None:
             two = known.annotate(Examples(torch.tensor(order.pair, dtype=torch.float64)))

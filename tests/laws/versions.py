@@ -75,18 +75,19 @@ def agree_on_graph(personal, x, graph, said=None, tolerance=1e-6):
 def agree_on_numbers(world):
     """The same of a number: refusals and sets, then number and interval."""
     made = bundle_of(world.personal, "site", schema=NUMBERED)
-    refused, got = agree_on_bundle(made, world.x)
+    graph = bundle_to_onnx(made)
+    refused, got = agree_on_bundle(made, world.x, graph)
     known = read_knowledge(knowledge_files(world.personal.knowledge))
-    assert graph_faults(Graph(bundle_to_onnx(made).SerializeToString()), known, None) == []
+    assert graph_faults(Graph(graph.SerializeToString()), known, None) == []
     assert (numbers_of(known, world.x.numpy())[1] == refused).all()
     sets = sets_of(known, world.x.numpy())
     for name, ends in (("lower", sets.lower), ("upper", sets.upper)):
         np.testing.assert_allclose(got[name][~refused], ends[~refused], atol=1e-6)
 
 
-def agree_on_bundle(found, x):
+def agree_on_bundle(found, x, graph=None):
     """Which rows the graph refuses, and what it gives out: of others what Python answers."""
-    graph = bundle_to_onnx(found)
+    graph = bundle_to_onnx(found) if graph is None else graph
     names = [value.name for value in graph.graph.output]
     got = dict(zip(names, ran(graph, x.double()), strict=True))
     refused = got["refused"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..checker.bundles import confusion_faults, weight_faults
 from ..checker.graphs import Graph, graph_faults
-from ..checker.verdict import bundle_facts
+from ..checker.verdict import bundle_facts, trust_faults
 from ..core.store import write_whole
 from ..errors import FedloreError, KnowledgeError
 from .header import Bundle
@@ -37,7 +37,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         facts = bundle_facts(bundle.members)
     except KnowledgeError as error:
         raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
-    wrong = confusion_faults(facts.confusion, facts.known, facts.signature)
+    wrong = confusion_faults(facts.confusion, facts.known, facts.signature) + trust_faults(facts)
     if importlib.util.find_spec("onnx") is not None:
         graph = Graph(bundle_to_onnx(bundle).SerializeToString())
         wrong += graph_faults(graph, facts.known, facts.expert)

@@ -40,7 +40,7 @@ class Facts:
 
     def derive(self) -> dict[str, Any]:
         """The certificate, sealed by its hash."""
-        known, claims = self.known, claims_of(self.known, self.moves, self.count)
+        known, claims = self.known, claims_of(self)
         found: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -87,12 +87,12 @@ def seal(values: Mapping[str, Any]) -> str:
     return digest(text.encode())
 
 
-def claims_of(known: Known, moves: Verdict | None, weights: int) -> list[dict[str, Any]]:
+def claims_of(facts: Facts) -> list[dict[str, Any]]:
     """Every claim with the kernel's verdict, how it is known, and whether the whole hangs on it."""
-    number = known.line is not None
+    known, number = facts.known, facts.known.line is not None
     found = [
         _claim("inside-range", Verdict("proved"), kind="number" if number else "classes"),
-        _claim("finite-weights", Verdict("proved"), weights=weights),
+        _claim("finite-weights", Verdict("proved"), weights=facts.count),
         _claim("never-empty", never_empty(known)),
     ]
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
@@ -101,8 +101,11 @@ def claims_of(known: Known, moves: Verdict | None, weights: int) -> list[dict[st
     if (number or known.range.sources) and (known.predict.sources or soft):
         needed = known.conflict == "error"
         found.append(_claim("prediction-inside", stays_inside(known), needed=needed, soft=soft))
-    if moves is not None:
-        found.append(_claim("monotone", moves, needed=False))
+    if facts.moves is not None:
+        found.append(_claim("monotone", facts.moves, needed=False))
+    if facts.expert is not None and facts.expert > known.trust and known.row_trust is None:
+        trust = facts.expert, known.trust  # of a mixture; a network alone is refused
+        found.append(_claim("trust-kept", Verdict("refuted"), needed=False, trust=trust))
     return found
 
 

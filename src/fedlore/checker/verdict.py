@@ -25,6 +25,7 @@ from ..kernel.graph.ops import SINGLE
 from ..kernel.knowledge import Known, read_knowledge
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict
+from ..words.certificate import TESTED
 from .bundles import (
     confusion_faults,
     feature_values,
@@ -134,7 +135,7 @@ def _sources(facts: Facts, key: str | None) -> Iterator[Line]:
     yield _line("weights finite", weight_faults(facts.weights), f"{facts.count} numbers")
     if facts.expert is not None:
         words = f"{facts.expert:g} in the answer, the knowledge says {facts.known.trust:g}"
-        yield Line("expert's weight", True, words)
+        yield _line("expert's weight", trust_faults(facts), words)
     if facts.confusion is not None:
         wrong = confusion_faults(facts.confusion, facts.known, facts.signature)
         yield _line("expert's confusion", wrong)
@@ -145,6 +146,15 @@ def _sources(facts: Facts, key: str | None) -> Iterator[Line]:
         yield _line("knowledge signed", wrong, words)
     elif key is not None:
         yield Line("knowledge signed", False, "nobody signed it")
+
+
+def trust_faults(facts: Facts) -> list[str]:
+    """An expert who is heard by less than the owner of the file demands; one whom a shape silences
+    is withheld."""
+    expert, least = facts.expert, facts.known.least_trust
+    if expert is None or expert >= least or (facts.known.directions and expert == 0.0):
+        return []
+    return [f"the expert weighs {expert:g} in the answer, the knowledge demands {least:g} at least"]
 
 
 def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -> Iterator[Line]:
@@ -159,11 +169,11 @@ def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -
         yield Line("certificate's claims", False, f"it claims {', '.join(map(str, told))}")
     for claim in own["claims"]:
         name, status = claim["claim"], claim["status"]
-        words = f"{status}, {claim['how'].partition(':')[0]}"
+        rows = tested.get(name) if status == "proved" else None
+        words = f"{status}, {claim['how'].partition(':')[0]}" if rows is None else TESTED[name]
         if claim != told.get(name):
             words += "; the certificate says something else"
         fine = claim == told.get(name) and (status == "proved" or not claim["needed"])
-        rows = tested.get(name) if status == "proved" else None
         yield Line(name, fine and rows != -1, words, rows)
 
 

@@ -114,6 +114,7 @@ class Known:
     row_trust: RowTrust | None = None
     soft: tuple[Soft, ...] = ()  # ranges that hold in most cases only
     line: Line | None = None  # in place of classes
+    least_trust: float = 0.0  # λ is no smaller, whoever learned it
 
     @property
     def k(self) -> int:
@@ -149,6 +150,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
         row_trust=_read_row_trust(said),
         soft=tuple(one for _, soft in parts for one in soft),
         line=line,
+        least_trust=said.least_trust,
     )
 
 

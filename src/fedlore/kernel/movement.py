@@ -15,10 +15,10 @@ from .knowledge import Direction, Known, scope_of
 from .prove import always_defined, stays_inside
 from .schema import Feature
 from .search import Verdict
-from .slopes import keeps_sign
-from .sources import Limits, Predicted, Table
+from .sources import is_soft
 
 Array = Any  # of numpy
+Keeps = Callable[[Known, Tree, Direction], bool]  # a formula moves as a shape says
 _MOST = 200_000  # rows of a grid
 
 
@@ -28,63 +28,103 @@ def looks(sources: Sequence[Any], column: int) -> bool:
     return any(column in source.columns for source in sources) or any(column in t for t in trees)
 
 
-def range_moves(known: Known, shape: Direction) -> Verdict:
-    """Whether what is allowed rises or falls as the shape says, all over the scope."""
+def keeps_order(known: Known, tree: Tree, shape: Direction) -> bool:
+    """Whether a formula moves as a shape says, and has a value all over the scope."""
+    if not keeps_sign(tree, shape.column, shape.sign):
+        return False
+    return always_defined(tree, scope_of(known.columns)).status == "proved"
+
+
+def keeps_sign(tree: Tree, column: int, sign: int) -> bool:
+    """Whether a formula moves with the sign wherever it does not overflow, rounding included."""
+    found = _sign(tree, column)
+    return found is not None and found * sign >= 0
+
+
+def _sign(tree: Tree, column: int) -> float | None:
+    """A number of the slope's sign; None where it is not known, or the value may be undefined."""
+    op, *parts = tree
+    if op == "number":
+        return 0.0
+    if op == "column":
+        return float(parts[0] == column)
+    if op in ("neg", "+", "-"):
+        slopes = [slope for part in parts if (slope := _sign(part, column)) is not None]
+        if len(slopes) < len(parts) or sum(slope != 0 for slope in slopes) > 1:
+            return None  # where the feature stands twice rounding need not keep the order
+        last = slopes[-1] if op == "+" else -slopes[-1]
+        return last if len(slopes) == 1 or not slopes[0] else slopes[0]
+    if op in ("*", "/"):
+        factor, rest = _constant(parts[1]), parts[0]
+        if factor is None and op == "*":
+            factor, rest = _constant(parts[0]), parts[1]
+        inner = _sign(rest, column)
+        if factor is None or inner is None or (op == "/" and factor == 0):
+            return None
+        return inner * math.copysign(1.0, factor) if factor else 0.0
+    return None
+
+
+def _constant(tree: Tree) -> float | None:
+    if tree[0] == "neg":
+        inner = _constant(tree[1])
+        return None if inner is None else -inner
+    return float(tree[1]) if tree[0] == "number" else None
+
+
+def range_moves(known: Known, shape: Direction, keeps: Keeps = keeps_order) -> Verdict:
+    """Whether what is allowed rises or falls as the shape says, all over the scope.
+
+    `keeps` says of which formulas it is known.
+    """
     side = known.range
     if not looks(side.sources, shape.column):
         return Verdict("proved")
-    if all(isinstance(source, Table) for source in side.sources):
-        if known.line is not None:
-            return _along(known, shape, side.sources, lambda x: _pieces(known, x), _intervals_rise)
-        return _along(known, shape, side.sources, lambda x: said_of(known, x).allowed, sets_rise)
+    if not any(source.trees for source in side.sources):
+        ask, rise = (_pieces, _intervals_rise) if known.line is not None else (_classes, sets_rise)
+        return _along(known, shape, side.sources, ask, rise)
+    moving = [source for source in side.sources if looks([source], shape.column)]
     kept = all(
-        not looks([source], shape.column)
-        or (
-            isinstance(source, Limits)
-            and source.crossed == "error"
-            and all(_keeps(known, tree, shape) for tree in source.trees)
-        )
-        for source in side.sources
+        source.trees
+        and source.crossed == "error"
+        and all(keeps(known, tree, shape) for tree in source.trees)
+        for source in moving
     )
     # between rising ends, what all sources leave has rising ends; a set that a policy opens has not
     strict = side.combine == "all" and side.empty == "error"
     if known.line is not None:
-        kept = kept and all(isinstance(source, Limits) for source in side.sources)
+        kept = kept and all(source.trees for source in side.sources)
     else:
         strict = strict or (side.combine == "all" and len(side.sources) == 1)
     return Verdict("proved" if kept and strict and not _has_holes(known) else "unknown")
 
 
-def prediction_moves(known: Known, shape: Direction) -> Verdict:
+def prediction_moves(known: Known, shape: Direction, keeps: Keeps = keeps_order) -> Verdict:
     """Whether what the expert says moves as the shape says and is never silenced on the way."""
     sources = known.predict.sources
-    soft = known.soft
-    around = [*sources, *known.range.sources, *soft]
+    around = [*sources, *known.range.sources, *known.soft]
     if not looks(around, shape.column):
         return Verdict("proved")
-    if all(isinstance(source, Table) for source in around):
-        if known.line is not None:
-            return _along(known, shape, around, lambda x: _points(known, x), numbers_rise)
-        return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
+    if is_soft(known):
+        return Verdict("unknown")
+    if not any(source.trees for source in around):
+        ask, rise = (numbers_of, numbers_rise) if known.line is not None else (_prior, dominates)
+        return _along(known, shape, around, ask, rise)
     # who always has a value is never passed over: behind the first nobody is asked
     heard = sources if known.predict.combine == "average" else sources[:1]
-    formulas = heard and all(isinstance(source, Predicted) for source in heard)
-    if soft or not formulas or _has_holes(known) or known.confusion is not None:
+    if (
+        not all(source.trees for source in heard)
+        or _has_holes(known)
+        or known.confusion is not None
+    ):
         return Verdict("unknown")
     if known.line is not None:
         silenced = known.conflict == "abstain"
     else:
         silenced = bool(known.range.sources) and known.conflict != "error"
-    kept = all(_keeps(known, source.tree, shape) for source in heard)
+    kept = all(keeps(known, source.tree, shape) for source in heard)
     kept = kept and (not silenced or stays_inside(known).status == "proved")
     return Verdict("proved" if kept else "unknown")
-
-
-def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
-    """Whether a formula moves as a shape says, and has a value all over the scope."""
-    if not keeps_sign(tree, shape.column, shape.sign):
-        return False
-    return always_defined(tree, scope_of(known.columns)).status == "proved"
 
 
 def _has_holes(known: Known) -> bool:
@@ -96,26 +136,28 @@ def _along(
     known: Known,
     shape: Direction,
     sources: Sequence[Any],
-    ask: Callable[[Array], Array | None],
+    ask: Callable[[Known, Array], tuple[Array, Array]],
     keeps: Callable[[Array, Array], Array],
 ) -> Verdict:
     """A row of every cell of some tables, line by line along the feature."""
     rows, steps = lay_grid(known.columns, shape.column, sources, shape.region)
-    if rows is None or (shape.region is not None and not compares_columns(shape.region)):
+    if rows is None:
         return Verdict("unknown")
     line = np.arange(len(rows)) // steps
     if shape.region is not None:
         within = value(shape.region, rows) > 0
         rows, line = rows[within], line[within]
-    said = ask(rows)
-    if said is None:  # of rows that are refused nothing follows for others
+    said, refused = ask(known, rows)
+    if refused.any():  # of rows that are refused nothing follows for others
         return Verdict("unknown")
     here = np.flatnonzero(line[1:] == line[:-1])
     below, above = (here, here + 1) if shape.sign > 0 else (here + 1, here)
     bad = here[~keeps(said[below], said[above])]
     if len(bad):
-        return Verdict("refuted", tuple(float(v) for v in rows[bad[0]]))
-    return Verdict("proved")
+        one, other = (tuple(rows[bad[0] + step].tolist()) for step in (0, 1))
+        return Verdict("refuted", one, other=other)
+    cells = shape.region is None or compares_columns(shape.region)
+    return Verdict("proved" if cells else "unknown")
 
 
 def lay_grid(
@@ -154,20 +196,23 @@ def compares_columns(tree: Tree) -> bool:
     return op in ("number", "column") or all(compares_columns(part) for part in parts)
 
 
-def _pieces(known: Known, x: Array) -> Array | None:
-    """The pieces of the line in each row's set, (n, p); None where a row is refused."""
-    if numbers_of(known, x)[1].any():
-        return None
+def _classes(known: Known, x: Array) -> tuple[Array, Array]:
+    """The range of each row, (n, k), and who is refused."""
+    found = said_of(known, x)
+    return found.allowed, found.refused
+
+
+def _prior(known: Known, x: Array) -> tuple[Array, Array]:
+    """What the expert says of each row, (n, k), and who is refused."""
+    found = said_of(known, x)
+    return found.prior, found.refused
+
+
+def _pieces(known: Known, x: Array) -> tuple[Array, Array]:
+    """The pieces of the line in each row's set, (n, p), and who is refused."""
     sets, (first, last) = sets_of(known, x), known.number.pieces.T
     inside = (first >= sets.lower[:, :, None]) & (last <= sets.upper[:, :, None])
-    found: Array = inside.any(1)
-    return found
-
-
-def _points(known: Known, x: Array) -> Array | None:
-    """The number that counts in each row, (n,); NaN where the expert is silent."""
-    point, refused = numbers_of(known, x)
-    return None if refused.any() else point
+    return inside.any(1), numbers_of(known, x)[1]
 
 
 def sets_rise(low: Array, high: Array) -> Array:

@@ -11,23 +11,20 @@ import numpy as np
 
 from .answers import points_of, prior_of, range_of, sets_of, value
 from .cells import single
-from .enclosure import Boxes, grade, never_above
+from .enclosure import Boxes, never_above
 from .expressions import Tree, columns_in, numbers_in
-from .graph.evaluate import Numpy
-from .graph.knowledge import see_rows
 from .knowledge import Known, scope_of
-from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
-from .sources import Limits, Predicted, Table, is_soft
+from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows
+from .sources import Table, is_soft
 
 Array = Any  # of numpy
 
 CERTIFIED = 200_000  # boxes that a certificate's claim may take
-_NEAR = 16 * float(np.finfo(np.float32).eps)  # by how much limits may cross and are taken as equal
 
 
 def always_defined(tree: Tree, scope: Scope, budget: int = BUDGET) -> Verdict:
     """Whether a formula has a value in every row."""
-    return _ask_formulas(
+    return ask_formulas(
         scope,
         [tree],
         lambda boxes: ~boxes.interval(tree).undefined,
@@ -36,94 +33,16 @@ def always_defined(tree: Tree, scope: Scope, budget: int = BUDGET) -> Verdict:
     )
 
 
-def stays_between(
-    tree: Tree,
-    limits: tuple[Tree | None, Tree | None],
-    scope: Scope,
-    edges: Array | None = None,
-    budget: int = BUDGET,
-) -> Verdict:
-    """Whether a formula lies between two others wherever they are defined.
-
-    With `edges` it is enough that its class does; without them rounding is forgiven.
-    """
-    pairs = [(limits[0], tree), (tree, limits[1])]
-    sides = [(low, high) for low, high in pairs if low is not None and high is not None]
-
-    def holds(boxes: Boxes) -> Array:
-        found = np.ones(len(boxes), bool)
-        for small, large in sides:
-            found &= never_above(small, large, boxes, edges)
-        return found
-
-    def broken(x: Array) -> Array:
-        found = np.zeros(len(x), bool)
-        for small, large in sides:
-            low, high = value(small, x), value(large, x)
-            with np.errstate(all="ignore"):
-                if edges is None:
-                    near = np.float32(_NEAR) * np.maximum(np.abs(low), np.abs(high))
-                    found |= low - high > near
-                else:
-                    beyond = grade(low, edges) > grade(high, edges)
-                    found |= beyond & ~np.isnan(low) & ~np.isnan(high)
-        return found
-
-    return _ask_formulas(scope, [one for pair in sides for one in pair], holds, broken, budget)
-
-
-def never_crossed(lower: Tree, upper: Tree, scope: Scope, budget: int = BUDGET) -> Verdict:
-    """Whether one formula nowhere exceeds another by more than rounding."""
-    return stays_between(lower, (None, upper), scope, budget=budget)
-
-
-def never_reached(
-    tree: Tree, edges: Array, scope: Scope, budget: int = BUDGET
-) -> tuple[Verdict, ...]:
-    """Of each class whether no row gets it; a refuted one comes with such a row."""
-    classes = len(edges) + 1
-    rows = try_rows(scope, _marks_of([tree], scope))
-    number = value(tree, rows.astype(np.float32))
-    seen = np.where(np.isnan(number), -1, grade(number, edges))
-
-    def verdict(place: int) -> Verdict:
-        hits = np.flatnonzero(seen == place)
-        if len(hits):
-            return Verdict("refuted", tuple(rows[hits[0]].tolist()))
-        return stays_among(tree, [one != place for one in range(classes)], edges, scope, budget)
-
-    return tuple(verdict(place) for place in range(classes))
-
-
-def stays_among(
-    tree: Tree, allowed: Sequence[bool], edges: Array, scope: Scope, budget: int = BUDGET
-) -> Verdict:
-    """Whether the class of a formula is one of some, wherever it is defined."""
-    fine = np.array(allowed, bool)
-    # how many forbidden classes lie before each one: none between two is a difference of 0
-    ahead = np.concatenate([[0], np.cumsum(~fine)])
-
-    def holds(boxes: Boxes) -> Array:
-        low, high = boxes.bounds(tree)
-        none = ahead[grade(high, edges) + 1] == ahead[grade(low, edges)]
-        return none | np.isnan(low)
-
-    def broken(x: Array) -> Array:
-        number = value(tree, x)
-        return ~fine[grade(number, edges)] & ~np.isnan(number)
-
-    return _ask_formulas(scope, [tree], holds, broken, budget)
-
-
-def _ask_formulas(
+def ask_formulas(
     scope: Scope, trees: Sequence[Tree], holds: Holds, broken: Broken, budget: int
 ) -> Verdict:
+    """A rule about formulas, decided over a scope."""
     columns = sorted({column for tree in trees for column in columns_in(tree)})
-    marks = _marks_of(trees, scope)
+    marks = marks_of(trees, scope)
     return decide(scope, holds, broken, columns=columns, marks=marks, budget=budget)
 
 
-def _marks_of(trees: Sequence[Tree], scope: Scope) -> list[list[float]]:
+def marks_of(trees: Sequence[Tree], scope: Scope) -> list[list[float]]:
     """For each column the numbers of some formulas."""
     columns = {column for tree in trees for column in columns_in(tree)}
     numbers = sorted({number for tree in trees for number in numbers_in(tree)})
@@ -153,23 +72,7 @@ def never_empty(known: Known, budget: int = CERTIFIED) -> Verdict:
             safe &= sure_range(known, boxes).any(1)
         return safe
 
-    return _ask_sources(known, holds, broken, side.sources, budget)
-
-
-def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
-    """Whether all ranges share a class in every row of the scope, whatever `empty` says."""
-    sources = known.range.sources
-
-    def broken(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            view = see_rows(Numpy(x), known)
-            rows = [view.answer(source).rows for source in sources]
-        return ~np.all(rows, axis=0).any(1)
-
-    def holds(boxes: Boxes) -> Array:
-        return np.all([source.sure(boxes) for source in sources], axis=0).any(1)
-
-    return _ask_sources(known, holds, broken, sources, budget)
+    return ask_sources(known, holds, broken, side.sources, budget)
 
 
 def never_disagrees(known: Known, budget: int = CERTIFIED) -> Verdict:
@@ -182,7 +85,7 @@ def never_disagrees(known: Known, budget: int = CERTIFIED) -> Verdict:
     def broken(x: Array) -> Array:
         return (points_of(known, x) if known.line is not None else prior_of(known, x))[1]
 
-    return _ask_sources(known, holds, broken, sources, budget)
+    return ask_sources(known, holds, broken, sources, budget)
 
 
 def stays_inside(known: Known, budget: int = CERTIFIED) -> Verdict:
@@ -199,7 +102,7 @@ def stays_inside(known: Known, budget: int = CERTIFIED) -> Verdict:
         return fine
 
     sources = [*known.predict.sources, *known.range.sources]
-    return _ask_sources(known, holds, lambda x: leaves_range(known, x), sources, budget)
+    return ask_sources(known, holds, lambda x: leaves_range(known, x), sources, budget)
 
 
 def leaves_range(known: Known, x: Array) -> Array:
@@ -228,7 +131,7 @@ def _stays(known: Known, source: Any, boxes: Boxes) -> Array:
 
 def _between(known: Known, source: Any, limits: Any, boxes: Boxes) -> Array:
     """Boxes in which a formula stays between those of a range: what they share cancels."""
-    fits = isinstance(source, Predicted) and isinstance(limits, Limits) and known.confusion is None
+    fits = source.trees and limits.trees and known.confusion is None
     if not fits or source.spread is not None:
         return np.zeros(len(boxes), bool)
     edges, kept = source.cells.edges, np.ones(len(boxes), bool)
@@ -263,8 +166,8 @@ def _number_left(known: Known, boxes: Boxes) -> Array:
 
 def _share_number(sources: Sequence[Any], known: Known, boxes: Boxes) -> Array:
     """Boxes in which some sources surely have a number of the bounds in common, (b,)."""
-    limits = [one for one in sources if isinstance(one, Limits)]
-    tables = [one for one in sources if not isinstance(one, Limits)]
+    limits = [one for one in sources if one.trees]
+    tables = [one for one in sources if not one.trees]
     # a piece of the bounds that all of them allow all over the box
     sure = np.all([one.sure(boxes) for one in sources], axis=0)
     found: Array = (sure & known.number.inside).any(1)
@@ -306,9 +209,10 @@ def _narrow(table: Table, known: Known, boxes: Boxes) -> tuple[Array, Array]:
     )
 
 
-def _ask_sources(
+def ask_sources(
     known: Known, holds: Holds, broken: Broken, sources: Sequence[Any], budget: int
 ) -> Verdict:
+    """A rule about some sources of a file, decided over its scope."""
     trees = [tree for source in sources for tree in source.trees]
     return decide(
         scope_of(known.columns),

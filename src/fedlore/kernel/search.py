@@ -38,6 +38,7 @@ class Verdict:
     status: ProofStatus
     example: tuple[float, ...] | None = None  # a whole row that breaks the rule
     boxes: int = 0  # how many were looked at
+    other: tuple[float, ...] | None = None  # the second row, of a rule about two
 
 
 class Cutting(Protocol):

@@ -88,6 +88,12 @@ class Table:
         found: Array = self.over(boxes)[1].any(1)
         return found
 
+    def mostly(self) -> "Table":
+        """The same where rules hold in most cases only."""
+        if self.policy not in ("first", "priority", "intersect"):
+            raise KnowledgeError(f"confidences do not go with the policy {self.policy}")
+        return self
+
     def safe(self, boxes: Boxes) -> Array:
         """Boxes in which it refuses no row, (b,)."""
         if self.policy == "intersect":
@@ -145,6 +151,10 @@ class Limits:
         found: Array = self.cells.within(*self.outer(boxes))
         return found
 
+    def mostly(self) -> "Limits":
+        """The same where it holds in most cases only: crossed limits say nothing."""
+        return replace(self, crossed="all")
+
     def outer(self, boxes: Boxes) -> tuple[Array, Array]:
         """What the lower side is at most, and the upper one at least, over boxes, (b,) each."""
         begin, end = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
@@ -178,6 +188,12 @@ class Predicted:
     @property
     def trees(self) -> list[Tree]:
         return [self.tree]
+
+    def mostly(self) -> "Predicted":
+        """The same where it holds in most cases only."""
+        if self.spread is not None:
+            raise KnowledgeError("a formula has a spread and a confidence")
+        return self
 
     def may_say(self, boxes: Boxes) -> Array:
         if self.spread is not None:
@@ -258,20 +274,14 @@ def soften(source: Any, confidences: Sequence[float]) -> Any:
         raise KnowledgeError("a confidence does not lie between 0 and 1")
     if (shares == 1).all():
         return source
-    if isinstance(source, Table) and source.policy not in ("first", "priority", "intersect"):
-        raise KnowledgeError(f"confidences do not go with the policy {source.policy}")
-    if isinstance(source, Predicted) and source.spread is not None:
-        raise KnowledgeError("a formula has a spread and a confidence")
-    if isinstance(source, Limits) and source.crossed != "all":
-        source = replace(source, crossed="all")
-    return Soft(source, shares)
+    return Soft(source.mostly(), shares)
 
 
 def split(source: Any) -> tuple[list[Any], list[Soft]]:
     """What of a range always holds, and what holds in most cases only."""
     if not isinstance(source, Soft):
         return [source], []
-    if not isinstance(source.inner, Table):
+    if source.trees:
         return [], [source]
     table, always = source.inner, source.shares == 1
     rules = [rule for rule, kept in zip(table.rules, always, strict=True) if kept]

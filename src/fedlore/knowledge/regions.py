@@ -12,10 +12,10 @@ from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.knowledge import scope_of
-from ..kernel.prove import stays_among
 from ..kernel.schema import Schema
 from ..kernel.search import Verdict
 from .formulas import Formula
+from .limits import stays_among
 
 if TYPE_CHECKING:
     from torch import Tensor

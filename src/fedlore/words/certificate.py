@@ -25,6 +25,11 @@ _STRUCTURE = {
     "number": "structure: every number that is given out is made finite and moved to the nearest "
     "one of S(x), the last step before it leaves",
 }
+#: What is said where a claim was tested on rows in place of a proof.
+TESTED = {
+    "inside-range": "the definition of the model, whose code is not read here; a graph is proved",
+    "monotone": "the knowledge's part is proved, the network's is not decided for all rows",
+}
 _DECIDED = {"proved": "in every row", "refuted": "not in this row", "unknown": "undecided"}
 _MONOTONE = {
     "proved": "structure: a slope above 0 in the place for any weights, a bell of one width, a "
@@ -45,12 +50,18 @@ def explain_claim(
     kind: str = "",
     weights: int = 0,
     soft: bool = False,
+    trust: tuple[float, float] = (0.0, 0.0),
 ) -> str:
     """How a claim is known."""
     if claim == "inside-range":
         return _STRUCTURE[kind]
     if claim == "finite-weights":
         return f"each of {weights} numbers was looked at"
+    if claim == "trust-kept":
+        own, said = trust
+        return (
+            f"the expert weighs {own:g} in the answer, learned at the site; the file says {said:g}"
+        )
     if claim == "monotone":
         return _MONOTONE[status]
     how = f"{_DECIDED[status]}, all sources together, over {boxes} boxes, rounding included"

@@ -5,7 +5,10 @@ import onnx
 import pytest
 
 from fedlore import Bins, Knowledge, mlp
+from fedlore.bundle import bundle_of
+from fedlore.bundle.certify import certify
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.errors import FedloreError
 from fedlore.kernel.findings import Place
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Formula, FormulaRange, GradedFormula, table_of
@@ -16,7 +19,10 @@ from fedlore.knowledge.shapes.shape import promised_shapes
 from fedlore.models.classifier import Personal
 from fedlore.models.regressor import PersonalRegressor
 
-from ..onnx.worlds import EDGES, SCHEMA
+from ...laws.versions import ran
+from ..mixed import mixture
+from ..onnx.test_mixtures import CALM, known
+from ..onnx.worlds import EDGES, SCHEMA, rows
 from .forging import Site, helper, make, sha, sliver, to_array, to_tensor
 from .test_certificate import personal
 from .test_mixtures import mixed
@@ -133,6 +139,8 @@ def test_4_a_graph_whose_network_turns_a_shape_round(site):
     """The grammar knows any network: what a graph does along a shape is tested on rows."""
     made = site(shaped(ORDER, None))
     assert monotone(made) == "proved" and "tested" in made.outcome("graph")[0].words
+    (line,) = [line for line in made.check("graph") if line.what == "monotone"]
+    assert line.rows and "not decided for all rows" in line.found  # never "proved" on a sample
     network = next(n for n in made.nodes("Concat") if len(n.input) > 3)
     made.insert(
         network.output[0],
@@ -191,6 +199,36 @@ def test_7_more_trust_by_the_name_of_a_mixture(site):
 
 
 @pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_7_a_mixture_that_trusts_more_than_the_file_says_so(site, subject):
+    """The same network called a mixture: the certificate does not say that λ is the file's."""
+    made = site(mixed(expert=0.95, members=()))
+    claims = {claim["claim"]: claim for claim in made.certificate["claims"]}
+    assert claims["trust-kept"]["status"] == "refuted" and "0.95" in claims["trust-kept"]["how"]
+    lines = {line.what: line.found for line in made.check(subject)}
+    assert lines["trust-kept"].startswith("refuted, the expert weighs 0.95 in the answer")
+    assert made.outcome(subject)[0].code == 0
+    made.certificate["claims"] = [c for c in made.certificate["claims"] if c["needed"]]
+    assert refused(made, subject, anew=False)
+    made.certificate["claims"] = list(claims.values())
+    made.claims(trust_kept="proved")
+    assert refused(made, subject, anew=False)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
+def test_7_a_mixture_that_trusts_less_than_the_file_demands(site, subject):
+    demanding = known(least_trust=0.2)
+    with pytest.raises(FedloreError, match=r"weighs 0\.1 .* demands 0\.2 at least"):
+        certify(bundle_of(mixture(demanding, CALM, 4, members=(), expert=0.1), "north"))
+    made = site(mixture(known(), CALM, 4, members=(), expert=0.1))
+
+    def demand(files):
+        files["knowledge.toml"] = "least_trust = 0.2\n" + files["knowledge.toml"]
+
+    made.knowledge(demand)
+    assert refused(made, subject)
+
+
+@pytest.mark.parametrize("subject", ["bundle", "graph"])
 def test_7_a_network_alone_trusts_as_its_knowledge_says(site, subject):
     made = site()
     louder(made, 0.4)
@@ -231,8 +269,12 @@ def norm(made):
 @pytest.mark.parametrize("change", [pooled, norm])
 def test_8_a_second_output(site, change):
     made = site()
+    x = rows(np.random.default_rng(0), 3).numpy()
+    honest = ran(made.model, x)[0]
     change(made)
-    onnx.checker.check_model(made.model, full_check=True)
+    whole, alone = ran(made.model, x)[0], ran(made.model, x[2:])[0]
+    assert not np.array_equal(whole, honest)
+    assert change is norm or not np.array_equal(whole[2:], alone)  # it hangs on the batch
     assert refused(made, "graph")
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ FORMULAS = (
 OUTCOMES = ("[1..4]", "[3..8]", "in 0.5..2.5, 5..7", ">= 2", "<= 6", "[11..12]")
 
 
+@cache  # strategies are dear to make
 def number_tables(kind, policies):
     @st.composite
     def draw_table(draw):
@@ -58,16 +60,19 @@ def number_tables(kind, policies):
     return draw_table()
 
 
+@cache
 def number_formulas():
     return st.sampled_from(FORMULAS).map(lambda text: Formula.parse(text, SCHEMA))
 
 
+@cache
 def points():
     one = st.one_of(number_tables("predict", ("first", "priority", "unique")), number_formulas())
     several = st.lists(one, min_size=2, max_size=3).map(tuple)
     return st.one_of(st.none(), one, several.map(FirstOf))
 
 
+@cache
 def sets():
     def around(formula):
         low, high = (Formula.parse(f"({formula.text}) {w}", SCHEMA) for w in ("- 1.3", "+ 2.1"))

@@ -1,6 +1,7 @@
 """Random sites for property tests: a schema, tables, formulas, a network, and awkward rows."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -59,6 +60,7 @@ FORMULAS = (
 EDGES = (0.3, 3.0, 7.7)
 
 
+@cache  # strategies are dear to make
 def conditions():
     number = st.sampled_from(NUMBERS)
     compare = st.tuples(st.sampled_from(("<", "<=", ">", ">=", "=")), number)
@@ -70,6 +72,7 @@ def conditions():
     )
 
 
+@cache
 def tables(kind, policies):
     @st.composite
     def draw_table(draw):
@@ -101,10 +104,12 @@ def tables(kind, policies):
     return draw_table()
 
 
+@cache
 def formulas():
     return st.sampled_from(FORMULAS).map(lambda text: Formula.parse(text, SCHEMA))
 
 
+@cache
 def experts():
     one = st.one_of(
         tables("predict", ("first", "priority", "unique")),
@@ -131,6 +136,7 @@ def _limits(formula):
     return FormulaRange(formula, _more(formula, 1.0), EDGES, "all")
 
 
+@cache
 def soft_limits(made):
     """Formulas that are right in most cases only."""
     return st.builds(lambda f, c: SoftFormulas(made(f), c), formulas(), st.sampled_from((0.5, 0.9)))
@@ -146,6 +152,7 @@ def softly(draw, some, most=1.0):
     return SoftTable(table, tuple(found))
 
 
+@cache
 def ranges():
     limits = st.tuples(formulas(), st.sampled_from((1.0, -0.5)), st.sampled_from(("error", "all")))
     one = st.one_of(

@@ -113,7 +113,7 @@ def spread_nodes(
     if said is None or not weight:
         return SpreadNodes(cut, share)
     silent = o.isnan(said)
-    own = weight if isinstance(weight, Node) else o.constant(weight, DOUBLE)
+    own = o.like(weight, said)
     return SpreadNodes(cut, share, o.where(silent, 0.0, said), o.where(silent, 0.0, own))
 
 

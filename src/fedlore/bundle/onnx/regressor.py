@@ -9,7 +9,7 @@ from ...answers import Bins
 from ...core.ordinal import reads_between
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.numbers import NumberNodes, SetNodes, nearest, number_outputs
-from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Node, Value
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
 from ...models.ensemble import Ensemble, OneShotMember
@@ -164,8 +164,7 @@ def _mixture(
     mixed = build.op("MatMul", build.concat(*parts), build.constant(weights, DOUBLE))
     if known.point is not None and expert:
         silent = build.isnan(known.point)
-        own = expert if isinstance(expert, Node) else build.constant(expert, DOUBLE)
-        share = build.where(silent, 0.0, own)
+        share = build.where(silent, 0.0, build.like(expert, known.point))
         mixed = (1.0 - share) * mixed + share * build.where(silent, 0.0, known.point)
     return within(mixed)
 

@@ -232,7 +232,7 @@ class View:
 
     def odds(self, source: Soft, allowed: Value) -> Odds:
         """What a source that holds in most cases adds to the weights inside a range."""
-        if isinstance(source.inner, Table):
+        if not source.trees:
             return table_odds(self.o, source, self.hits(source.inner), allowed)
         named = ANSWERS[type(source.inner)](self, source.inner).rows
         named = named > 0.0 if isinstance(source.inner, Predicted) else named
@@ -240,7 +240,7 @@ class View:
 
     def undecided(self, source: Soft) -> Value | None:
         """Rows in which a missing value leaves open what a soft source says; None: never."""
-        if not isinstance(source.inner, Table):
+        if source.trees:
             return self.missing(looked_at([source]))
         hits = self.hits(source.inner)
         if hits.perhaps is None or source.inner.policy != "intersect":
@@ -286,7 +286,7 @@ def _limits(view: View, source: Limits) -> Answer:
 def _soft(view: View, source: Soft) -> Answer:
     """A soft source as a prediction inside the range."""
     o, allowed, unsure = view.o, view.inside(source), view.unsure([source])
-    if isinstance(source.inner, Table):
+    if not source.trees:
         return Answer(table_rows(o, source, view.hits(source.inner), allowed, unsure))
     return Answer(o.cast(odds_rows(o, view.odds(source, allowed), allowed, unsure), SINGLE))
 

@@ -20,19 +20,13 @@ from ...answers import Bins
 from ...answers.axis import axis_of
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.enclosure import Boxes
 from ...kernel.expressions import Tree
 from ...kernel.findings import Finding, Place, Severity
+from ...kernel.graph.evaluate import Numpy
+from ...kernel.graph.knowledge import see_rows
 from ...kernel.knowledge import Known, scope_of
-from ...kernel.prove import (
-    always_defined,
-    leaves_range,
-    never_apart,
-    never_crossed,
-    never_reached,
-    stays_among,
-    stays_between,
-    stays_inside,
-)
+from ...kernel.prove import always_defined, ask_sources, leaves_range, stays_inside
 from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
@@ -46,6 +40,7 @@ from ..formulas import (
     sides_of,
 )
 from ..intervals import Between
+from ..limits import never_crossed, never_reached, stays_among, stays_between
 from ..missing import allow, hear
 from ..tables.numbers import NumberTable
 from ..tables.table import Table
@@ -336,6 +331,22 @@ def _as_they_act(sources: Sources, found: list[Finding], place: Place) -> list[F
     """What was found of pairs, held against the whole, and what only the whole shows."""
     parts = [*_whole_prediction(sources, found, place), _whole_range(sources, place)]
     return [finding for finding in parts if finding is not None]
+
+
+def never_apart(known: Known, budget: int) -> Verdict:
+    """Whether all ranges share a class in every row of the scope, whatever `empty` says."""
+    sources = known.range.sources
+
+    def broken(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            view = see_rows(Numpy(x), known)
+            rows = [view.answer(source).rows for source in sources]
+        return ~np.all(rows, axis=0).any(1)
+
+    def holds(boxes: Boxes) -> Any:
+        return np.all([source.sure(boxes) for source in sources], axis=0).any(1)
+
+    return ask_sources(known, holds, broken, sources, budget)
 
 
 def _whole_range(sources: Sources, place: Place) -> Finding | None:

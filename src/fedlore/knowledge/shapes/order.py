@@ -2,8 +2,8 @@
 
 What network and answer start from counts as an input of the shape: a range or a prediction that is
 proved to keep the order enters with the right sign, any other is withheld from the network, and a
-prediction from the answer. Tables are decided exactly, on one row of each of their cells; formulas
-by their slopes, others not at all.
+prediction from the answer. The kernel decides, as it does for a certificate: tables exactly, on one
+row of each of their cells; formulas here by their slopes. Lines of rows are tried where it cannot.
 """
 
 from __future__ import annotations
@@ -13,26 +13,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...answers import Axis, Bins, Classes, Line, Sets
 from ...core.rng import stream
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.answers import value
 from ...kernel.document import FeatureShape
-from ...kernel.expressions import numbers_in
-from ...kernel.knowledge import scope_of
-from ...kernel.movement import compares_columns, dominates, lay_grid, numbers_rise, sets_rise
-from ...kernel.prove import stays_between, stays_inside
+from ...kernel.expressions import Tree, columns_in, numbers_in
+from ...kernel.knowledge import Direction, Known, read_knowledge, scope_of
+from ...kernel.movement import dominates, numbers_rise, prediction_moves, range_moves, sets_rise
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
-from ...kernel.slopes import never_against
-from ..bridge import known_of, source_of, table_of, tree_of
-from ..combine import AllOf, Average, FirstOf
-from ..formulas import Formula, sides_of
-from ..intervals import Between
 from ..missing import list_columns
-from ..tables.numbers import NumberTable
-from ..tables.table import Table
+from ..views import Recalibrated
 from .shape import OrderFound, Orders, Pair, SiteShapes
+from .slopes import never_against
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,17 +57,30 @@ def orders_of(known: Any, shapes: SiteShapes) -> Orders:
         said, allowed = axis.read(bare.annotate(axis.rows(x), axis, training=False))
         return allowed, said
 
-    def stays() -> bool:
-        if known.conflict in ("error", "project"):  # refused, or moved in, which keeps the order
-            return True
-        if number:
-            return _numbers_inside(known.prediction, known.range, bins)
-        return _classes_inside(known.prediction, known.range, shapes.schema)
-
-    strict = not number or known.when_empty == "error"
-    found = _ShapedKnowledge(shapes, known.prediction, known.range, ask, stays, strict).orders()
+    view = _kernel_view(known, shapes, Line(bins) if number else None)
+    found = _ShapedKnowledge(shapes, known.prediction, known.range, ask, view).orders()
     shapes.verdicts.append((known.prediction, known.range, policies, found))
     return found
+
+
+def _kernel_view(known: Any, shapes: SiteShapes, line: Line | None) -> Known | None:
+    """The knowledge as the kernel reads it from files; None where it cannot look into a source."""
+    from ..files import describe, pack_knowledge  # here: it knows all kinds of sources
+
+    said: Any = known.prediction
+    confusion = None
+    if isinstance(said, Recalibrated):
+        if said.expert is None:  # his rows came with the data
+            return None
+        confusion = said.confusion.double().cpu().numpy()
+        said = said.expert
+    plain = {"prediction": said, "shapes": shapes, "schema": shapes.schema, "row_trust": None}
+    try:
+        files = pack_knowledge(describe(replace(known, line=line or known.line, **plain)))
+        texts = {n: d.decode() for n, d in files.items() if n.endswith((".toml", ".csv"))}
+        return replace(read_knowledge(texts), confusion=confusion)
+    except KnowledgeError:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,42 +91,38 @@ class _ShapedKnowledge:
     prediction: Any
     range: Any
     ask: Callable[[Tensor], _BothSides]  # what is said in the end, policies included
-    stays: Callable[[], bool]  # whether the prediction provably never leaves the range
-    strict: bool = True  # whether a row that nothing is left of is refused, and not opened
+    known: Known | None  # the kernel's view
 
     def orders(self) -> Orders:
         """The verdicts of all shapes."""
+        each = list(enumerate(self.shapes))
         return Orders(
-            tuple(self._side(shape, 0, [self.range]) for shape in self.shapes),
-            tuple(self._side(shape, 1, [self.prediction, self.range]) for shape in self.shapes),
+            tuple(self._side(at, shape, 0, [self.range]) for at, shape in each),
+            tuple(self._side(at, shape, 1, [self.prediction, self.range]) for at, shape in each),
         )
 
-    def _side(self, shape: FeatureShape, place: int, asked: Sequence[Any]) -> OrderFound:
+    def _side(self, at: int, shape: FeatureShape, side: int, asked: Sequence[Any]) -> OrderFound:
         """The range (0) or the prediction (1) along one shape."""
-        schema, region = self.shapes.schema, self.shapes.place(shape)
-        column, width = schema.column(shape.feature), len(schema.features)
+        schema, column = self.shapes.schema, self.shapes.schema.column(shape.feature)
         sources = [model for model in asked if model is not None]
-        looked = any(column in list_columns(model, width) for model in sources)
+        looked = any(column in list_columns(model, len(schema.features)) for model in sources)
         if asked[0] is None or not looked:
             return OrderFound("constant")
-        where, tables = region.formula.tree if region.where else None, _tables(*sources)
-        grid, steps = None, 0
-        if tables is not None:
-            grid, steps = lay_grid(schema.features, column, list(map(table_of, tables)), where)
-        exact = grid is not None and (where is None or compares_columns(where))
-        rows = None if grid is None else torch.from_numpy(grid).double()
-        if rows is None:
-            formulas = [f for model in sources for f in _formulas(model)]
-            numbers = {number for f in formulas for number in numbers_in(f.tree)}
-            rows, steps = _draw_lines(schema, column, sorted(numbers | {*region.thresholds}))
-        try:
-            pair = self._look(shape, rows, steps, place)
-        except KnowledgeError:  # rows that are refused: nothing is known of the others
-            return OrderFound("unknown")
-        if pair is not None:
-            return OrderFound("broken", pair)
-        proved = exact or self._proved(place, column, shape.sign)
-        return OrderFound("ordered" if proved else "unknown")
+        found, trees = Verdict("unknown"), list[Tree]()
+        if self.known is not None:
+            moves = prediction_moves if side else range_moves
+            found = moves(self.known, self.known.directions[at], _keeps)
+            both = (self.known.range, self.known.predict)[: side + 1]
+            trees = [tree for one in both for source in one.sources for tree in source.trees]
+        if found.example is not None and found.other is not None:
+            return OrderFound("broken", (found.example, found.other))
+        if found.status == "unknown" and (self.known is None or trees or self.known.soft):
+            hints = {number for tree in trees for number in numbers_in(tree)}
+            hints |= {*self.shapes.place(shape).thresholds}
+            pair = self._look(shape, *_draw_lines(schema, column, sorted(hints)), side)
+            if pair is not None:
+                return OrderFound("broken", pair)
+        return OrderFound("ordered" if found.status == "proved" else "unknown")
 
     def _look(self, shape: FeatureShape, rows: Tensor, steps: int, place: int) -> Pair | None:
         """Two rows of a line that break the order, of the range (0) or the prediction (1)."""
@@ -125,7 +131,10 @@ class _ShapedKnowledge:
         rows = rows[inside]
         here = (line[1:] == line[:-1]).nonzero()[:, 0]
         lower, upper = (here, here + 1) if shape.sign > 0 else (here + 1, here)
-        said = self.ask(rows)[place]
+        try:
+            said = self.ask(rows)[place]
+        except KnowledgeError:  # rows that are refused: nothing is known of the others
+            return None
         if said is None:
             return None
         bad = (~self._rises(place, said[lower], said[upper])).nonzero()
@@ -141,14 +150,6 @@ class _ShapedKnowledge:
             return _sets_in_order(low, high)
         rises = sets_rise if place == 0 else numbers_rise if number else dominates
         return torch.from_numpy(rises(low.numpy(), high.numpy()))
-
-    def _proved(self, place: int, column: int, sign: int) -> bool:
-        """Formulas, by their slopes; a prediction must also never be silenced by the range."""
-        if any(feature.may_miss for feature in self.shapes.schema.features):
-            return False  # what a formula says of a hole is not its slope's matter
-        if place == 0:
-            return self.strict and _range_proved(self.range, column, sign)
-        return _prediction_proved(self.prediction, column, sign) and self.stays()
 
 
 def _sets_in_order(a: Sets, b: Sets) -> Tensor:
@@ -190,128 +191,38 @@ def _ends(feature: Feature, hints: Sequence[float]) -> tuple[float, float]:
     return low, feature.high if math.isfinite(feature.high) else max(near) + _FAR
 
 
-def _tables(*models: Any) -> list[Table] | None:
-    """The tables that models are put together from; None where there is anything else."""
-    found: list[Table] = []
-    for model in models:
-        if isinstance(model, Table | NumberTable):
-            found.append(model.table)
-        else:
-            inner = _tables(*parts) if (parts := _parts(model)) else None
-            if inner is None:
-                return None
-            found += inner
-    return found
+def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
+    """Whether a formula is defined all over the scope and its slope is never against the shape."""
+    found = find_trend(tree, known.columns, shape.column, shape.sign, budget=FORMULA_BUDGET)
+    return found.status == "proved"
 
 
-def _parts(model: Any) -> Sequence[Any]:
-    """What the models are combined from, or the expert behind his confusion."""
-    other = hasattr(model, "see") or hasattr(model, "within")  # a view, or soft
-    return () if other else getattr(model, "parts", ())
-
-
-def _formulas(model: Any) -> list[Formula]:
-    if isinstance(model, Formula):
-        return [model]
-    inner = [model.formula] if hasattr(model, "formula") else getattr(model, "sides", ())
-    return [f for part in inner or _parts(model) for f in _formulas(part)]
-
-
-def _keeps(formula: Any, column: int, sign: int) -> bool:
-    """Whether a formula is defined all over the scope and never moves against the sign."""
-    if not isinstance(formula, Formula):
-        return False
-    return find_trend(formula, column, sign, budget=FORMULA_BUDGET).status == "proved"
-
-
-def find_trend(formula: Formula, column: int, sign: int, budget: int = BUDGET) -> Verdict:
+def find_trend(
+    tree: Tree, features: Sequence[Feature], column: int, sign: int, *, budget: int = BUDGET
+) -> Verdict:
     """Whether more of a column never moves a formula against the sign, and it is always defined.
 
     A refuted one comes with a row from which a larger value of the column goes the wrong way, or
     in which the formula is undefined.
     """
-    tree, scope = formula.tree, scope_of(formula.schema.features)
+    scope = scope_of(features)
     top = min(float(scope.high[column]), 1e6)
 
-    def broken(rows: Any) -> Any:
-        x = torch.from_numpy(rows).double()
-        here = formula(x)
-        wrong = ~here.isfinite()
+    def broken(x: Any) -> Any:
+        here = value(tree, x)
+        wrong = np.isnan(here)
         for share in (0.02, 0.2, 1.0):
-            more = x.clone()
+            more = x.copy()
             more[:, column] = x[:, column] + share * (top - x[:, column])
             # clear of rounding: what is flat may tremble
-            wrong |= sign * (formula(more) - here) < -1e-6 * (1 + here.abs())
-        return wrong.numpy()
+            wrong |= sign * (value(tree, more) - here) < -1e-6 * (1 + np.abs(here))
+        return wrong
 
     return decide(
         scope,
         lambda boxes: never_against(tree, column, sign, boxes),
         broken,
-        columns=formula.looks_at(len(scope.low)) or (column,),
+        columns=sorted(columns_in(tree)) or (column,),
         marks=[sorted(numbers_in(tree))] * len(scope.low),
         budget=budget,
     )
-
-
-def _range_proved(model: Any, column: int, sign: int) -> bool:
-    if hasattr(model, "sides"):
-        sides = sides_of(model)
-        return (
-            sides is not None
-            and model.crossed == "error"
-            and all(_keeps(side, column, sign) for side in sides if isinstance(side, Formula))
-        )
-    if isinstance(model, AllOf):  # a range that nothing is left of is refused
-        return model.empty == "error" and all(
-            _range_proved(part, column, sign) for part in model.ranges
-        )
-    tables = _tables(model)
-    return tables is not None and column not in list_columns(model, 1 << 20)
-
-
-def _prediction_proved(model: Any, column: int, sign: int) -> bool:
-    if isinstance(model, FirstOf):  # the first always speaks: nobody else is asked
-        return _prediction_proved(model.predictions[0], column, sign)
-    if isinstance(model, Average):
-        return all(_prediction_proved(part, column, sign) for part in model.predictions)
-    return _keeps(getattr(model, "formula", model), column, sign)
-
-
-def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
-    """Whether a prediction of classes is proved to stay in the range all over the scope."""
-    if limits is None:
-        return True
-    ranges, experts = (_parts(one) or (one,) for one in (limits, prediction))
-    views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
-    if None in views or None in spoken:
-        return False
-    named, said = (getattr(one, "file_keys", {}) for one in (limits, prediction))
-    known = known_of(
-        schema,
-        spoken,
-        views,
-        alternatives=named.get("combine") == "any",
-        empty=named.get("empty", "error"),
-        averaged=said.get("combine") == "average",
-    )
-    return stays_inside(known, BUDGET).status == "proved"
-
-
-def _numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
-    """Whether a formula of a number is proved to stay within the bounds and between limits."""
-    formula = prediction.predictions[0] if isinstance(prediction, FirstOf) else prediction
-    ranges = limits.ranges if isinstance(limits, AllOf) else () if limits is None else (limits,)
-    if not isinstance(formula, Formula):
-        return False
-    low, high = formula.bounds()
-    if not (bins.lower <= low and high <= bins.upper):
-        return False
-    return all(isinstance(one, Between) and _between(formula, one) for one in ranges)
-
-
-def _between(formula: Formula, one: Between) -> bool:
-    if sides_of(one) is None:
-        return False
-    pair, scope = (tree_of(one.lower), tree_of(one.upper)), scope_of(formula.schema.features)
-    return stays_between(formula.tree, pair, scope).status == "proved"

@@ -2,8 +2,8 @@
 
 Forward differentiation in interval arithmetic: each step has an enclosure of its slope beside that
 of its value. A step that does not depend on the feature has none. What may jump with the feature, a
-`where` whose condition looks at it, is left undecided. Where the feature stands once, under sums,
-differences and constant factors, `keeps_sign` shows more: what is computed keeps the order too.
+`where` whose condition looks at it, is left undecided. This is about real numbers: what is computed
+may tremble by rounding, and a certificate asks for more (`kernel.movement.keeps_order`).
 """
 
 import math
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .enclosure import Boxes, Enclosure
-from .expressions import Step, Tree, join_steps
-from .intervals import Arithmetic, Array, Interval
+from ...kernel.enclosure import Boxes, Enclosure
+from ...kernel.expressions import Step, Tree, join_steps
+from ...kernel.intervals import Arithmetic, Array, Interval
 
 _WIDE = Arithmetic(np.float64)  # slopes are bounded in double precision
 
@@ -29,43 +29,6 @@ def never_against(tree: Tree, column: int, sign: int, boxes: Boxes) -> Array:
         return defined
     right = slope.low >= 0 if sign > 0 else slope.high <= 0
     return defined & right & ~slope.undefined
-
-
-def keeps_sign(tree: Tree, column: int, sign: int) -> bool:
-    """Whether a formula moves with the sign wherever it does not overflow, rounding included."""
-    found = _sign(tree, column)
-    return found is not None and found * sign >= 0
-
-
-def _sign(tree: Tree, column: int) -> float | None:
-    """A number of the slope's sign; None where it is not known, or the value may be undefined."""
-    op, *parts = tree
-    if op == "number":
-        return 0.0
-    if op == "column":
-        return float(parts[0] == column)
-    if op in ("neg", "+", "-"):
-        slopes = [slope for part in parts if (slope := _sign(part, column)) is not None]
-        if len(slopes) < len(parts) or sum(slope != 0 for slope in slopes) > 1:
-            return None  # where the feature stands twice rounding need not keep the order
-        last = slopes[-1] if op == "+" else -slopes[-1]
-        return last if len(slopes) == 1 or not slopes[0] else slopes[0]
-    if op in ("*", "/"):
-        factor, rest = _constant(parts[1]), parts[0]
-        if factor is None and op == "*":
-            factor, rest = _constant(parts[0]), parts[1]
-        inner = _sign(rest, column)
-        if factor is None or inner is None or (op == "/" and factor == 0):
-            return None
-        return inner * math.copysign(1.0, factor) if factor else 0.0
-    return None
-
-
-def _constant(tree: Tree) -> float | None:
-    if tree[0] == "neg":
-        inner = _constant(tree[1])
-        return None if inner is None else -inner
-    return float(tree[1]) if tree[0] == "number" else None
 
 
 @dataclass(frozen=True, eq=False)
