@@ -74,7 +74,7 @@ def sources(draw, task, side):
 
 
 @pytest.mark.parametrize("task", HEADS)
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_findings_agree_with_every_row_of_a_grid(task, data):
     """What is reported is so in the row that is shown, and what is not is so in no row."""
