@@ -157,7 +157,7 @@ def _tests(root: Path) -> Mapping[str, str]:
 
 
 def tests_of(file: str, names: tuple[str, ...], *, root: Path) -> tuple[tuple[str, ...], ...]:
-    """The tests that speak most of a place in a file, then all others of its room."""
+    """Examples in the file and the tests that speak most of a place in it, then all of its room."""
     package, *_ = parts = Path(file).with_suffix("").parts
     room = package if package != "fedlore" else parts[1]
     folders = tuple(f"tests/{one}" for one in _TESTS.get(room, (room,)))
@@ -170,6 +170,7 @@ def tests_of(file: str, names: tuple[str, ...], *, root: Path) -> tuple[tuple[st
         if score > 1 or path.startswith(folders):
             scores[path] = score
     order = sorted(scores, key=lambda path: (-scores[path], len(_tests(root)[path])))
-    first = tuple(path for path in order[:_FIRST] if scores[path] > 1)
+    examples = () if ">>>" not in (root / SOURCE / file).read_text() else (f"{SOURCE}/{file}",)
+    first = (*examples, *(path for path in order[:_FIRST] if scores[path] > 1))
     rest = tuple(p for p in order if p.startswith(folders) and p not in first)
     return tuple(stage for stage in (first, rest) if stage)
