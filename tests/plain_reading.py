@@ -82,8 +82,10 @@ def compute(text, values):
         raise Refused from None
     except (SyntaxError, KeyError) as error:
         raise Unread(text) from error
-    if isinstance(found, complex) or not abs(found) < 3.4e38:
+    if isinstance(found, complex) or found != found:
         raise Refused
+    if abs(found) > 3.4e38:  # in which precision is it computed?
+        raise Unsure
     return found
 
 

@@ -378,17 +378,8 @@ def knowledge_text(site, dice):
                     new = dice.choice(["7.75", "1e39", "-1", "high", "<", "I", "nan", "lowers"])
                     lines[place] = lines[place].replace(old, new, 1)
                     break
-        elif way == 3 and name.endswith(".toml"):
-            heads = [
-                i for i, line in enumerate(lines) if line.startswith("[[") and "s.so" not in line
-            ]
-            spot = dice.choice(heads or [place]) + 1
-            extra = ['conformal = "x"', 'table = "evil.csv"', 'lower = "1"', 'where = "1 > 0"',
-                     "sure = true", 'formula = "5"', 'hit = "union"']  # fmt: skip
-            lines[spot:spot] = dice.sample(extra, dice.randint(1, 2))
-            feature = site.certificate["scope"][0]["feature"]
-            word = (site.certificate["classes"] or ["1"])[0]
-            files["evil.csv"] = f"{feature},then\n> 0.1,{word}\n"
+        elif way == 3:
+            lines[place] = lines[place].replace('"', "'")
         elif way == 4 and name.endswith(".toml"):
             swap = {"low = 0": "low = 50", "high = 40": "high = -1", "trust = 0.3": "trust = 0.95",
                     '"abstain"': '"restrict"', "lower = 0": "lower = 20"}  # fmt: skip
@@ -403,9 +394,30 @@ def knowledge_text(site, dice):
         elif way == 6 and name.endswith(".toml"):  # no scope
             lines = [line for line in lines if not line.startswith(("low =", "high ="))]
         files[name] = "\n".join(lines) + "\n"
+        return f"way {way} in {name}"
+
+    said = []
+
+    def tell(files):
+        said.append(change(files))
+
+    site.knowledge(tell)
+    return said[0]
+
+
+def second_kind(site, dice):
+    """A source of two kinds, of which readers may take one each, with a table of the forger's."""
+    kinds = ['conformal = "x"', 'lower = "1"', 'formula = "5"', 'interpolate = "evil.csv"',
+             "confidence = 0.9", 'model = "x.onnx"']  # fmt: skip
+    extra, side = dice.choice(kinds), dice.choice(["range", "range", "predict"])
+
+    def change(files):
+        word = (site.certificate["classes"] or ["1"])[0]
+        files["evil.csv"] = f"{site.certificate['scope'][0]['feature']},then\n> 0.1,{word}\n"
+        files["knowledge.toml"] += f'\n[[{side}.sources]]\ntable = "evil.csv"\n{extra}\n'
 
     site.knowledge(change)
-    return "text"
+    return f"{extra} in {side}"
 
 
 def foreign_file(site, dice):
@@ -434,7 +446,7 @@ GRAPH = (other_operator, other_attribute, further_attribute, constant_value, lea
          other_input, wild_sliver, added_number, wide_clip, cast_between, second_output, frame,
          other_trust, confusion)  # fmt: skip
 BUNDLE = (header_leaf, shape_number, key_twice, stored_weight, foreign_file, confusion)
-TEXTS = (knowledge_text, knowledge_text, knowledge_text)
+TEXTS = (knowledge_text, knowledge_text, second_kind)
 CERTIFICATE = (certificate_leaf, claims_proved)
 #: What leaves the network, scaler and members as they were.
 OUTSIDE = (other_trust, confusion, frame, *TEXTS, *CERTIFICATE)

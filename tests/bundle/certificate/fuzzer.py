@@ -87,10 +87,10 @@ class Base:
         return made
 
 
-def bases(folder, names=(*GOLDEN, "falls", "open", "mixture", "signed")):
+def bases(folder, names=(*GOLDEN, "falls", "open", "mixture", "signed", "signed")):
     """The sites that are forged."""
-    for name in names:
-        place = folder / name
+    for number, name in enumerate(names):
+        place = folder / f"{number}"
         place.mkdir(parents=True, exist_ok=True)
         key = ()
         if name == "signed":
@@ -135,8 +135,9 @@ def mutate(base, seed, folder):
                 late.append(change)
             else:
                 words.append(f"{change.__name__} ({change(site, dice)})")
-        if group is TEXTS and dice.random() < 0.7:
+        if group is TEXTS and dice.random() < 0.5:
             rebuild(site)
+            words.append("built anew")
         elif not late:
             site.reseal(boast=dice.random() < 0.5)
         if dice.random() < 0.2:

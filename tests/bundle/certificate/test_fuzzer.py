@@ -4,7 +4,6 @@ import pytest
 
 from .fuzzer import fuzz, summary
 
-
 FEW = ("whole-first-intersect", "number-formulas", "falls")
 
 
