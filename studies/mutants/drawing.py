@@ -1,32 +1,52 @@
-"""Mutants drawn at random: an operator, a constant or a refusal, anywhere in the rooms named."""
+"""Mutants drawn at random: operators alike, and of an operator every place in the source alike."""
 
 import ast
 import io
 import random
+import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
+
+from fedlore.version import __version__
 
 ROOT = Path(__file__).parents[2]
-SOURCE = Path("src/fedlore")
-ROOMS = ("core", "engine", "privacy", "knowledge", "bundle", "federation")
-SEED = "fedlore 0.2.0"
+SOURCE = Path("src")
+SEED = f"fedlore {__version__}"  # another sample with every release
 _SWAPPED = {
-    "<": "<=",
-    "<=": "<",
-    ">": ">=",
-    ">=": ">",
-    "==": "!=",
-    "!=": "==",
-    "+": "-",
-    "-": "+",
-    "and": "or",
-    "or": "and",
-    "True": "False",
-    "False": "True",
+    "order": {"<": "<=", "<=": "<", ">": ">=", ">=": ">"},
+    "equality": {"==": "!=", "!=": "=="},
+    "sum": {"+": "-", "-": "+"},
+    "product": {"*": "/", "/": "*"},
+    "logic": {"and": "or", "or": "and", "any": "all", "all": "any"},
+    "truth": {"True": "False", "False": "True"},
+    "end": {"min": "max", "max": "min"},
 }
-Change = tuple[int, str, str]  # where, old, new
+_WORDS = {old: (kind, new) for kind, pairs in _SWAPPED.items() for old, new in pairs.items()}
+#: Rooms whose tests stand elsewhere than in a folder of their name.
+_TESTS = {
+    "checker": ("bundle/certificate",),
+    "kernel": ("kernel", "knowledge", "bundle/certificate"),
+    "look": ("report",),
+    "testing": ("extend", "laws"),
+    "words": ("knowledge", "bundle"),
+    "fedlore_coke": ("coke",),
+    "fedlore_lab": ("lab",),
+}
+_FIRST = 8  # files of tests that are asked before the room as a whole
+
+
+class Change(NamedTuple):
+    """One change of a text."""
+
+    operator: str
+    start: int
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +54,7 @@ class Mutant:
     """One change of one file, and the tests that are asked about it, stage by stage."""
 
     name: str
-    file: str  # below src/fedlore
+    file: str  # below src
     start: int  # where in its text the change begins
     old: str
     new: str
@@ -44,7 +64,7 @@ class Mutant:
     def change(self) -> str:
         """The change on one line."""
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
-        return f"{self.file}: `{old}` to `{new}`"
+        return f"`{old}` to `{new}`"
 
     def apply(self, text: str) -> str:
         """The text of the file with the fault in it."""
@@ -55,64 +75,102 @@ class Mutant:
 
 
 def draw(count: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
-    """So many mutants of the tree as it is: rooms alike, in a room every change alike."""
+    """So many mutants of the tree as it is."""
     dice = random.Random(seed)
-    found: list[Mutant] = []
+    texts = {path: path.read_text() for path in sorted((root / SOURCE).rglob("*.py"))}
+    places: dict[str, list[tuple[Path, Change]]] = {}
+    for path, text in texts.items():
+        for change in changes(text):
+            places.setdefault(change.operator, []).append((path, change))
+    found: dict[str, Mutant] = {}
     while len(found) < count:
-        room = ROOMS[len(found) % len(ROOMS)]
-        places = [
-            (path, change)
-            for path in sorted((root / SOURCE / room).rglob("*.py"))
-            for change in changes(path.read_text())
-        ]
-        path, (start, old, new) = dice.choice(places)
-        line = path.read_text()[:start].count("\n") + 1
+        path, change = dice.choice(places[dice.choice(sorted(places))])
+        text = texts[path]
         file = path.relative_to(root / SOURCE).as_posix()
-        mutant = Mutant(f"{file}:{line}", file, start, old, new, mirrors(path, root=root))
-        if all(mutant.name != other.name for other in found):
-            found.append(mutant)
-    return found
+        name = f"{file}:{text[: change.start].count(chr(10)) + 1}"
+        mutant = Mutant(name, file, *change[1:], ())
+        if name not in found and parses(mutant.apply(text)):
+            stages = tests_of(file, around(text, change.start), root=root)
+            found[name] = Mutant(name, file, *change[1:], stages)
+    return list(found.values())
+
+
+def parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def changes(text: str) -> Iterator[Change]:
-    """Every change of one operator, number, truth or refusal in the functions of a file."""
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    tree = ast.parse(text)
-    inside = [
-        range(node.body[0].lineno, (node.end_lineno or 0) + 1)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    """Every change of one operator, number, condition, call or refusal in a file's functions."""
+    lines, tree = text.splitlines(keepends=True), ast.parse(text)
+    starts = [0, *accumulate(map(len, lines))]
+
+    def place(row: int, column: int) -> int:  # ast counts bytes
+        return starts[row - 1] + len(lines[row - 1].encode()[:column].decode())
+
+    def between(node: ast.expr | ast.stmt) -> tuple[int, str]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        start = place(node.lineno, node.col_offset)
+        return start, text[start : place(node.end_lineno, node.end_col_offset)]
+
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {row for b in bodies for row in range(b[0].lineno, (b[-1].end_lineno or 0) + 1)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         row, column = token.start
-        if not any(row in lines for lines in inside):
+        if row not in inside or token.type not in (tokenize.OP, tokenize.NAME, tokenize.NUMBER):
             continue
         where = starts[row - 1] + column
-        if token.string in _SWAPPED and token.type in (tokenize.OP, tokenize.NAME):
-            yield where, token.string, _SWAPPED[token.string]
-        elif token.type == tokenize.NUMBER:
-            yield where, token.string, f"({token.string} + 1)"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            lines = text.splitlines(keepends=True)[node.lineno - 1 : node.end_lineno]
-            old = "".join(lines).strip()
-            if lines[0].strip().startswith("raise"):
-                yield starts[node.lineno - 1] + node.col_offset, old, "pass"
+        if token.type == tokenize.NUMBER:
+            yield Change("number", where, token.string, f"({token.string} + 1)")
+        elif token.string in _WORDS:
+            kind, new = _WORDS[token.string]
+            yield Change(kind, where, token.string, new)
+        elif token.string == "not" and not lines[row - 1][:column].endswith(("is ", "in ")):
+            if not re.match(r"not\s+in\b", lines[row - 1][column:]):
+                yield Change("denial", where, "not", "bool")
+    for body in bodies:
+        for node in (inner for part in body for inner in ast.walk(part)):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                yield Change("refusal", *between(node), "pass")
+            elif isinstance(node, ast.If | ast.IfExp):
+                yield Change("condition", *between(node.test), "False")
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                yield Change("call", *between(node), "pass")
 
 
-def mirrors(path: Path, *, root: Path = ROOT) -> tuple[tuple[str, ...], ...]:
-    """The tests that name a module, then those of its part of the room, then of its room."""
-    parts = path.relative_to(root / SOURCE).with_suffix("").parts
-    package, module = ".".join(("fedlore", *parts[:-1])), parts[-1]
-    names = (f"from {package}.{module} import", f"from {package} import {module}\n")
-    naming = [
-        test.relative_to(root).as_posix()
-        for test in sorted((root / "tests").rglob("test_*.py"))
-        if any(name in test.read_text() for name in names)
-    ]
-    inner, room = Path("tests", *parts[:-1]), Path("tests", parts[0])
-    stages = [tuple(naming[:6])] if naming else []
-    stages += [(p.as_posix(),) for p in dict.fromkeys((inner, room)) if (root / p).is_dir()]
-    return tuple(stages)
+def around(text: str, start: int) -> tuple[str, ...]:
+    """The functions and classes that a place stands in, the innermost first."""
+    row = text[:start].count("\n") + 1
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return tuple(n.name for n in reversed(nodes) if n.lineno <= row <= (n.end_lineno or 0))
+
+
+@cache
+def _tests(root: Path) -> Mapping[str, str]:
+    """Every file of tests with its text."""
+    paths = sorted((root / "tests").rglob("test_*.py"))
+    return {path.relative_to(root).as_posix(): path.read_text() for path in paths}
+
+
+def tests_of(file: str, names: tuple[str, ...], *, root: Path) -> tuple[tuple[str, ...], ...]:
+    """Examples in the file and the tests that speak most of a place in it, then all of its room."""
+    package, *_ = parts = Path(file).with_suffix("").parts
+    room = package if package != "fedlore" else parts[1]
+    folders = tuple(f"tests/{one}" for one in _TESTS.get(room, (room,)))
+    module = re.compile(rf"\b{re.escape('.'.join(parts[:-1]))}(\.| import ){parts[-1]}\b")
+    scores: dict[str, float] = {}
+    for path, text in _tests(root).items():
+        near = path.startswith(f"tests/{'/'.join(parts[1:-1])}/") if parts[1:-1] else False
+        said = sum(bool(re.search(rf"\b{name}\b", text)) for name in names)
+        score = 3 * bool(module.search(text)) + 2 * said + near + path.startswith(folders)
+        if score > 1 or path.startswith(folders):
+            scores[path] = score
+    order = sorted(scores, key=lambda path: (-scores[path], len(_tests(root)[path])))
+    examples = () if ">>>" not in (root / SOURCE / file).read_text() else (f"{SOURCE}/{file}",)
+    first = (*examples, *(path for path in order[:_FIRST] if scores[path] > 1))
+    rest = tuple(p for p in order if p.startswith(folders) and p not in first)
+    return tuple(stage for stage in (first, rest) if stage)

@@ -1,8 +1,11 @@
 """A first knowledge file: what is read off a table, and that every example in it can be used."""
 
+import math
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fedlore import FedloreError
@@ -43,6 +46,23 @@ def test_columns_levels_units_and_scope(tmp_path):
     assert (radius.name, radius.column, radius.unit) == ("mean_radius", "mean radius", "mm")
     assert radius.low == 0.0 and 9.75 < radius.high < 12.0
     assert oven.levels == ("new oven", "old")
+
+
+@given(st.floats(0.01, 1e6), st.floats(0.001, 1e6), st.booleans())
+def test_a_scope_is_round_and_a_tenth_wider_than_the_rows(tmp_path_factory, low, span, below):
+    """By a tenth of the span and at most one step more, a step being its second digit."""
+    ends = sorted((low - (2 * low + span) * below, low + span))
+    text = "a,y\n" + "".join(f"{end!r},{word}\n" for word in ("x", "z") for end in ends)
+    rows = tmp_path_factory.mktemp("round") / "rows.csv"
+    rows.write_text(text)
+    draft = draft_knowledge(read_cells(rows), "y", name="rows.csv")
+    first, last = (float(re.search(rf"^{k} = (.*)$", draft.text, re.M)[1]) for k in ("low", "high"))
+    span = ends[1] - ends[0]
+    step = 10 ** (math.floor(math.log10(span)) - 1)
+    for room in (last - ends[1], ends[0] - first if below else 0.1 * span):
+        assert 0.1 * span * (1 - 1e-9) <= room <= (0.1 * span + step) * (1 + 1e-9)
+    assert below or first == max(first, 0.0) <= ends[0]
+    assert last / step == pytest.approx(round(last / step), rel=1e-9)
 
 
 def test_a_measured_label_becomes_a_target_whose_bounds_hold_all(tmp_path):

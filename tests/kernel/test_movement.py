@@ -1,5 +1,7 @@
 """What is proved to move as a shape says is held against pairs of rows."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,19 @@ def known_of(draw, region):
 def _cell(draw):
     kind = draw.choice(["-", "<", ">=", ">"])
     return kind if kind == "-" else f"{kind} {draw.integers(1, 10)}"
+
+
+def rises(low, high):
+    """The strong set order by its definition: of any two, the lower is below, the higher above."""
+    a, b = np.flatnonzero(low), np.flatnonzero(high)
+    return all(low[min(p, q)] and high[max(p, q)] for p in a for q in b)
+
+
+def test_the_order_of_sets_is_that_of_its_definition():
+    some = np.array(list(itertools.product([False, True], repeat=4))[1:])
+    low, high = (np.array(side) for side in zip(*itertools.product(some, some), strict=True))
+    expected = [rises(*pair) for pair in zip(low, high, strict=True)]
+    assert sets_rise(low, high).tolist() == expected
 
 
 def broken(known, shape, draw):

@@ -137,6 +137,18 @@ def test_tables_are_decided_exactly():
     assert found.status == "proved"
 
 
+def test_a_contradiction_that_no_sample_meets_is_found():
+    """At one row of a scope that forty other rules cut into a million cells."""
+    ends = [(i + 0.5, i / 10 + 0.05, i / 5 + 0.1) for i in range(40)]
+    cells = [{"ash": f"= {a}", "sulfur": f"= {s}", "heat": f"= {h}", "then": "all"}
+             for a, s, h in ends]  # fmt: skip
+    cells += [{"then": "I, II"}, cells[20] | {"heat": "= 5.5", "then": "III"}]
+    found = never_empty(kernel(range=table_of(cells, SCHEMA, kind="range")))
+    assert found.status == "refuted" and found.example[:3] == pytest.approx((20.5, 2.05, 5.5))
+    cells[-1]["then"] = "II, III"
+    assert never_empty(kernel(range=table_of(cells, SCHEMA, kind="range"))).status == "proved"
+
+
 def test_thresholds_that_single_precision_cannot_tell_apart_overlap():
     cells = [{"ash": "<= 0.1", "then": "I"}, {"ash": ">= 0.10000000001", "then": "II"}]
     table = table_of(cells, SCHEMA, kind="range")

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.findings import Place
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.knowledge.findings.soft import lint_soft
 from fedlore.knowledge.findings.tables import lint_tables
+from fedlore.knowledge.regions import RowRegion
 from fedlore.knowledge.tables.sheets import table_of
+from fedlore.knowledge.tables.soft import SoftTable
 
+FIVE = 5 * settings().max_examples  # of each kind: `make slow` tries 500
 LEVELS = ("A", "B", "C")
 CLASSES = ("I", "II", "III")
 SCHEMA = Schema(
@@ -92,7 +97,7 @@ def inside(finding):
 
 
 @given(tables("predict", "p"))
-@settings(max_examples=120)
+@settings(max_examples=FIVE)
 def test_a_prediction_table_is_judged_as_by_trying_every_cell(table):
     findings = lint_tables([table], listed=10_000)
     hits = table.hits(POINTS)
@@ -132,7 +137,7 @@ def test_a_prediction_table_is_judged_as_by_trying_every_cell(table):
 
 
 @given(tables("range", "r"), tables("range", "s"), st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=FIVE)
 def test_ranges_are_found_empty_exactly_where_they_are(one, other, both):
     used = [one, other] if both else [one]
     found = lint_tables(ranges=used, listed=10_000)
@@ -149,7 +154,7 @@ def test_ranges_are_found_empty_exactly_where_they_are(one, other, both):
 
 
 @given(tables("predict", "p"), tables("range", "r"), tables("range", "s"))
-@settings(max_examples=100)
+@settings(max_examples=FIVE)
 def test_predictions_outside_the_range_are_found_exactly(table, one, other):
     findings = lint_tables([table], [one, other], listed=10_000)
     left = torch.stack([allowed(one), allowed(other)]).all(0)
@@ -163,6 +168,71 @@ def test_predictions_outside_the_range_are_found_exactly(table, one, other):
     for finding in outside:
         assert finding.severity == "error"
         assert inside(finding).any() and bad[inside(finding), finding.place.row - 1].all()
+
+
+@st.composite
+def soft_tables(draw):
+    rules_drawn = draw(rules("range", "intersect"))
+    if draw(st.booleans()):  # the same said twice, elsewhere or within
+        further = {"ash": draw(numeric), "then": rules_drawn[0]["then"]}
+        rules_drawn.append(rules_drawn[0] | further)
+    table = table_of(rules_drawn, SCHEMA, kind="range", policy="intersect", name="s")
+    shares = [draw(st.sampled_from((0.2, 0.7, 0.9, 1.0))) for _ in table.rules]
+    return SoftTable(table, (0.9, *shares[1:]))
+
+
+@given(soft_tables())
+@settings(max_examples=FIVE)
+def test_soft_rules_are_counted_twice_exactly_where_two_witnesses_are_one(model):
+    """Every row that one rule hits another hits too, to say the same; and both may be wrong."""
+    found = list(lint_soft([], [model], 0.5, Place("s")))
+    table, hits = model.table, model.table.hits(POINTS)
+    heard = [
+        i
+        for i, rule in enumerate(table.rules)
+        if hits[:, i].any() and model.confidences[i] < 1 and len(rule.outcome) < 3
+    ]
+    expected = []
+    for i, j in combinations(heard, 2):
+        one, other = table.rules[i], table.rules[j]
+        if one.outcome == other.outcome and one.conditions != other.conditions:
+            both = hits[:, i] & hits[:, j]
+            inner = [place for place in (j, i) if torch.equal(both, hits[:, place])]
+            expected += [place + 1 for place in inner[:1]]
+    assert sorted(rows(found, "counted-twice", "s")) == sorted(expected)
+
+
+comparisons = st.tuples(
+    st.sampled_from(["ash", "sulphur", "ash + sulphur", "ash - sulphur"]),
+    st.sampled_from(["<", "<=", ">", ">="]),
+    st.sampled_from(["0", "1", "2.5", "4", "sulphur", "ash"]),
+).map(" ".join)
+regions = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
+        inner.map(lambda text: f"not ({text})"),
+    ),
+    max_leaves=4,
+)
+
+
+@given(regions, regions)
+@settings(max_examples=FIVE)
+def test_regions_meet_exactly_where_a_row_lies_in_both(one, other):
+    """Comparisons of two columns included; what lies on a line between floats may stay open."""
+    schema = Schema((Feature("ash", low=0, high=4), Feature("sulphur", low=0, high=4)), CLASSES)
+    places = [RowRegion(text, schema) for text in (one, other)]
+    found = places[0].find_meeting(places[1])
+    x = torch.tensor(list(product([i / 8 for i in range(33)], repeat=2)), dtype=torch.float32)
+    seen = (places[0].holds(x) & places[1].holds(x)).any()
+    assert found.status != "proved" or not seen
+    if found.example is not None:
+        row = torch.tensor([found.example], dtype=torch.float32)
+        assert found.status == "refuted" and all(place.holds(row).all() for place in places)
+    assert found.status == "refuted" or not seen
 
 
 def codes(findings):

@@ -11,6 +11,7 @@ from fedlore.core.examples import Examples
 from fedlore.core.statistics import exact_share
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.cells import parse_confidence
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge import (
     Average,
     Feature,
@@ -158,6 +159,12 @@ def folder(tmp_path, rules=RULES, more="", side="range"):
     return path
 
 
+def check_kernel_refuses(path):
+    """What is no knowledge for the library is none for the checker either."""
+    with pytest.raises(KnowledgeError):
+        read_knowledge({place.name: place.read_text() for place in path.parent.iterdir()})
+
+
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
@@ -176,6 +183,7 @@ def test_a_bad_confidence_is_one_sentence_with_its_place(tmp_path, cell, why):
     assert "rules.csv, row 2, column 'confidence'" in str(caught.value)
     assert why in str(caught.value) and "\n" not in str(caught.value)
     assert why in check_file(path).findings[0].message
+    check_kernel_refuses(path)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +209,7 @@ def test_a_bad_key_is_one_sentence_with_its_place(tmp_path, source, why):
     with pytest.raises(FedloreError) as caught:
         Knowledge.read(path)
     assert why in str(caught.value) and "knowledge.toml" in str(caught.value)
+    check_kernel_refuses(path)
 
 
 def test_numbers_have_no_confidence(tmp_path):
@@ -209,10 +218,16 @@ def test_numbers_have_no_confidence(tmp_path):
     head = head.replace('classes = ["I", "II", "III", "IV"]\n', "").replace('label = "grade"\n', "")
     path.write_text(f"{head}\n[target]\nlower = 0\nupper = 20\n")
     assert "hold in most cases only" in check_file(path).findings[0].message
+    check_kernel_refuses(path)
     key = head.replace('"rules.csv"', '"rules.csv"\nconfidence = 0.9')
     (tmp_path / "rules.csv").write_text("ash,then\n> 10,>= 5\n")
     path.write_text(f"{key}\n[target]\nlower = 0\nupper = 20\n")
     assert "needs classes, and here a number" in check_file(path).findings[0].message
+    check_kernel_refuses(path)
+    for rules in ("> 10,>= 5,0.9\n> 12,>= 6,1\n", "> 10,>= 5,1\n> 12,>= 6,0.9\n"):  # one of two
+        (tmp_path / "rules.csv").write_text(f"ash,then,confidence\n{rules}")
+        path.write_text(f"{head}\n[target]\nlower = 0\nupper = 20\n")
+        check_kernel_refuses(path)
 
 
 def test_a_confidence_for_all_rules_stands_with_the_source(tmp_path):

@@ -11,7 +11,7 @@ from fedlore.engine.lore import default_space
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.audit import draw_case
-from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_signs
+from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_class_signs, sum_signs
 from fedlore_lab.leak.observe import Watchtower
 from fedlore_lab.leak.page import leak_verdict, lines
 from fedlore_lab.leak.score import auc
@@ -99,6 +99,8 @@ def test_sums_say_how_far_the_expert_is_off():
     missed = float((told - y).var())
     assert 10 ** float(signs[3]) == pytest.approx(missed, rel=1e-6)
     assert float(signs[0]) == pytest.approx(float(y.var().log10()), abs=1e-6)
+    likely = sum_class_signs(sums, OneShot(Basis("linear")), 3, k)
+    assert torch.equal(likely, likely.flip(0)) and (likely[k // 2] > likely[0]).all()
 
 
 @pytest.mark.parametrize(("rows", "least", "most"), [(60, 0.99, 1.0), (4000, 0.4, 0.6)])

@@ -1,5 +1,8 @@
 """Parts of the checker, each by itself: where several would find a lie, each one must."""
 
+import copy
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -7,15 +10,20 @@ from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.onnx import to_onnx
-from fedlore.checker.bundles import MANIFEST, read_members, weight_faults
+from fedlore.checker.bundles import MANIFEST, header_faults, read_members, weight_faults
 from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.checker.layers import crossing, infer_shapes
+from fedlore.checker.shapes import monotone
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
 
 from ..onnx.worlds import SCHEMA, worlds
 from .forging import make
+from .fuzzer import bases
+from .judges import texts_of
 from .test_certificate import personal
+from .test_shapes import LINE
+from .test_shapes import bundled as shaped
 
 helper = onnx.helper
 
@@ -115,3 +123,42 @@ def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
 
     assert digests(0.1) == digests(0.1)
     assert digests(0.1) not in (digests(0.2), digests(0.1, "Elu"))
+
+
+INPUTS = {
+    "no flag of a hole": lambda inputs: inputs[0].update(missing=False),
+    "no place for other levels": lambda inputs: inputs[3].update(other=False),
+    "a level less": lambda inputs: inputs[3].update(levels=2),
+    "a number for levels": lambda inputs: inputs[3].update(levels=0),
+    "levels for a number": lambda inputs: inputs[2].update(levels=3),
+    "no number in a hole": lambda inputs: inputs[1].update(fill=float("nan")),
+    "a feature less": lambda inputs: inputs.pop(),
+    "no inputs": lambda inputs: inputs.clear(),
+}
+
+
+def test_features_reach_the_network_as_the_knowledge_says(tmp_path):
+    """Missing values with a flag, levels each with a place, one for those that nobody named."""
+    base = next(bases(tmp_path, ["holes-first-intersect"]))
+    header = json.loads(base.site.members["bundle.json"])
+    known = read_knowledge(texts_of(base.site.members))
+    assert header_faults(header, known, None) == []
+    for what, change in INPUTS.items():
+        forged = copy.deepcopy(header)
+        change(forged["inputs"])
+        forged["inputs"] = forged["inputs"] or None
+        assert header_faults(forged, known, None), what
+    forged = copy.deepcopy(header)
+    forged["inputs"][2]["missing"] = True  # more than is asked for
+    assert header_faults(forged, known, None) == []
+
+
+@pytest.mark.parametrize(("where", "status"), [("ash > 8", "unknown"), ("Ro > 1", "proved")])
+def test_trust_that_varies_along_a_shape_is_not_seen_to_keep_it(where, status):
+    """The library refuses to write such a file, a forger does not."""
+    members = shaped(said=LINE, trust=0.3).members
+    header, texts = json.loads(members["bundle.json"]), texts_of(members)
+    lines = [line for line in texts["knowledge.toml"].splitlines() if line != "trust = 0.3"]
+    rows = f'[trust]\nvalue = 0.3\n[[trust.regions]]\nwhere = "{where}"\ntrust = 0.8\n'
+    known = read_knowledge({"knowledge.toml": "\n".join(lines) + "\n" + rows})
+    assert known.row_trust is not None and monotone(known, header, None).status == status

@@ -245,7 +245,12 @@ def test_the_checker_finds_every_fault():
     for part in ("sum to 0.98", "above its most", "below its least", "not in lots of 10 %",
                  "3 coals, at most 2", "P(grade >= best)", "the range allows"):  # fmt: skip
         assert part in said
-    assert "120 t, there are 100 t" in " | ".join(check(order, np.array([0.0, 0.2, 0.8])))
+    over = np.array([0.0, 0.2, 0.8])
+    assert "120 t, there are 100 t" in " | ".join(check(order, over))
+    near = replace(order, tonnes=125.5, lots=None)
+    assert "100.4 t, there are 100 t" in " | ".join(check(near, over))
+    assert " t, there" not in " | ".join(check(replace(near, tonnes=125.0), over))
+    assert "-1.0" in " | ".join(check(order, np.array([0.21, -0.01, 0.8])))
     assert check(order, np.array([np.nan, 0.5, 0.5])) == ("a share is not finite",)
     with pytest.raises(FedloreError, match="3 coals"):
         check(order, np.ones(2))

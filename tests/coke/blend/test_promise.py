@@ -13,7 +13,14 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.models.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers
 from fedlore_coke.blend import check, order_for, plan
 from fedlore_coke.blend.check import _ask
-from fedlore_coke.blend.graders import ERRING, FALL, class_chances, grader_for
+from fedlore_coke.blend.graders import (
+    ERRING,
+    FALL,
+    BlendTarget,
+    class_chances,
+    grader_for,
+    number_chances,
+)
 from fedlore_coke.blend.judge import find_answered
 from fedlore_coke.blend.words import as_json, plan_summary
 
@@ -252,3 +259,16 @@ def test_the_doubt_is_that_of_the_one_round_model():
 def test_a_target_stands_among_its_neighbours_even_at_the_end_of_the_scale(target):
     order = order_for(numbers(), CSR, three(), target, lots=50.0)
     assert order.judge.targets[order.goal.place] == order.target
+
+
+def test_the_least_chance_of_a_number_is_that_of_a_target_moved_by_the_doubt():
+    """If all numbers are off by so much, a target is met where it is met moved the other way."""
+    model, x = numbers(), some_rows(6)
+    known, target = model.annotate(x), BlendTarget("", 48.0, 56.0)
+    found, doubt = number_chances(model, known, [target]), doubt_numbers(model, known)
+    by = ERRING * doubt.ignorance
+    for i in range(len(x)):
+        moved = [BlendTarget("", 48.0 + s * by[i].item(), 56.0 + s * by[i].item()) for s in (-1, 1)]
+        least = number_chances(model, known, moved).expected[i].min()
+        assert found.low[i, 0] == pytest.approx(float(least), abs=1e-6)
+    assert (found.low < found.expected).any()

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.statistics import exact_share
 from ...core.tensors import without_gradient
-from ...kernel.cells import spans_of
 from ...kernel.findings import Finding, Place
-from ...kernel.sheets import Rule
 from ..formulas import GradedFormula
 from ..missing import hide_others
 from ..models import Knowledge
@@ -18,6 +16,7 @@ from ..soft import SoftRange
 from ..sources.catalog import leaves
 from ..tables.soft import SoftTable
 from ..tables.table import Table
+from .domain import Domain
 from .tables import check_cells, lint_tables
 
 if TYPE_CHECKING:
@@ -71,27 +70,30 @@ def _weak(model: SoftTable) -> Iterator[Finding]:
 
 
 def _twice(model: SoftTable) -> Iterator[Finding]:
-    """Rules that say the same where one of them does: as witnesses they are not independent."""
-    rules = model.table.rules[:_MOST_PAIRS]
-    for (i, one), (j, other) in itertools.combinations(enumerate(rules), 2):
-        if one.outcome != other.outcome or one.conditions == other.conditions:
+    """Rules that say the same where one of them does: as witnesses they are not independent.
+
+    Asked of those that a row of the scope can meet, that may be wrong, and that leave a class out.
+    """
+    table, k = model.table, len(model.table.schema.classes)
+    rules = list(zip(table.rules, model.confidences, strict=True))[:_MOST_PAIRS]
+    domain = Domain.of(table.schema, [rule.conditions for rule, _ in rules])
+    heard: list[tuple[int, list[set[int]]]] = []  # rules with their cells along each axis
+    for i, (rule, share) in enumerate(rules):
+        cells = [
+            {cell for first, last in runs for cell in range(first, last + 1)}
+            for runs in domain.runs(rule.conditions)
+        ]
+        if share < 1 and len(rule.outcome) < k and all(cells):
+            heard.append((i, cells))
+    for (i, one), (j, other) in itertools.combinations(heard, 2):
+        pair = table.rules[i], table.rules[j]
+        if pair[0].outcome != pair[1].outcome or pair[0].conditions == pair[1].conditions:
             continue  # two alike are called duplicates
-        wide, narrow = (i, j) if _covers(one, other) else (j, i)
-        if _covers(rules[wide], rules[narrow]):
-            args = {"rule": model.table.label(narrow), "other": model.table.label(wide)}
-            yield Finding("warning", "counted-twice", rules[narrow].place, args)
-
-
-def _covers(wide: Rule, narrow: Rule) -> bool:
-    """Whether one rule hits wherever another does."""
-    inner = dict(narrow.conditions)
-    for column, condition in wide.conditions:
-        if column not in inner:
-            return False
-        for start, stop in spans_of(inner[column]):
-            if not any(a <= start and stop <= b for a, b in spans_of(condition)):
-                return False
-    return True
+        for wide, narrow, outer, inner in ((i, j, one, other), (j, i, other, one)):
+            if all(map(set.issuperset, outer, inner)):
+                args = {"rule": table.label(narrow), "other": table.label(wide)}
+                yield Finding("warning", "counted-twice", table.rules[narrow].place, args)
+                break
 
 
 @without_gradient
