@@ -1,6 +1,7 @@
 """How often a watch cries wolf, and how soon it names what changed: simulated plants, year by year.
 
-python -m studies.watch --out results/watch.md
+python -m studies.watch --out results/watch.jsonl
+python -m studies.watch --summary results/watch.jsonl
 
 A plant has 17 measured properties of its coal, twelve rules over two of them that are right in
 95 % of the rows, a range two grades wide on either side, and a model. 250 rows a year are
@@ -12,9 +13,8 @@ or they come in lots that share half of each property and hang together in their
 
 import argparse
 import itertools
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, bundle_of
 from fedlore.bundle.monitor import MeasuredRows, MonitorReport, open_record
 from fedlore.bundle.monitor.judge import judge_record
+from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.core.statistics import exact_share
@@ -34,7 +35,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import table_of
 
 YEAR, CHANGED = 250, 1440
-FILE = 50  # rows that come together
+FILE = 125  # rows that come together
 FEATURES, GRADES = 17, 8
 SCHEMA = Schema(
     tuple(Feature(f"p{i}", "", -6.0, 6.0) for i in range(FEATURES)),
@@ -87,6 +88,7 @@ WORLDS = (
     World("lots of 25", lot=25),
 )
 PLAIN = WORLDS[0]
+RULE, PROPERTY = "a rule, 95 to 75 % right", "a property, half a deviation"
 SHARED = 0.5  # of the variance of a property is its lot's
 TOGETHER = 0.3  # the correlation of faults in a lot
 
@@ -184,41 +186,61 @@ def delays(
     return found
 
 
-def main(said: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--years", type=int, default=1000)
-    parser.add_argument("--changed", type=int, default=200)
-    parser.add_argument("--first", type=int, default=40_000, help="the first seed")
-    parser.add_argument("--out", type=Path, default=None)
-    args = parser.parse_args(said)
-    torch.set_num_threads(1)
-    plant = make_plant()
-    seeds = f"Seeds from {args.first} on, {YEAR} rows a year, at most 5 % promised."
-    lines = ["# What a watch notices (simulated plants)", "", seeds, ""]
-    lines += ["| years without a change | alarms | share | up to, with 95 % |", "|---|---|---|---|"]
-    for world in WORLDS:
-        wolf = false_alarms(plant, args.years, args.first, world)
-        share, high = wolf / args.years, exact_share(wolf, args.years)[1]
-        lines.append(f"| {world.name} | {wolf} of {args.years} | {share:.1%} | {high:.1%} |")
-        print(lines[-1], flush=True)
+def study(plant: Bundle, world: World, years: int, changed: int, first: int) -> Iterator[Row]:
+    """Years without a change, then what is noticed of each change."""
+    wolf = false_alarms(plant, years, first, world)
+    yield {"world": world.name, "change": "none", "first": first, "runs": years, "alarms": wolf}
+    for rule in (True, False) if changed and not (world.coarse or world.uneven) else ():
+        for calm in (0, YEAR // 2):
+            times = np.sort(delays(plant, changed, first, calm, world, rule=rule))
+            early = [times[int(share * changed)] for share in (0.5, 0.8)]
+            yield {"world": world.name, "change": RULE if rule else PROPERTY, "first": first} | {
+                "runs": changed, "calm": calm, "named": int(np.isfinite(times).sum())
+            } | {"median": _row_count(early[0]), "most": _row_count(early[1])}  # fmt: skip
+
+
+def _row_count(rows: float) -> int | None:
+    return int(rows) if np.isfinite(rows) else None
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Both tables."""
+    lines = ["| years without a change | alarms | share | up to, with 95 % |", "|---|---|---|---|"]
+    for row in rows:
+        if row["change"] == "none":
+            wolf, years = int(row["alarms"] or 0), int(row["runs"] or 0)
+            share, high = wolf / years, exact_share(wolf, years)[1]
+            lines.append(f"| {row['world']} | {wolf} of {years} | {share:.1%} | {high:.1%} |")
     lines += ["", "| change | rows | seen before | median rows until named | 80 % | named |"]
     lines.append("|---|---|---|---|---|---|")
-    for rule, what in ((True, "a rule, 95 to 75 % right"), (False, "a property, half a deviation")):
-        for world in (PLAIN, *(world for world in WORLDS if world.lot)):
-            for calm in (0, YEAR // 2):
-                times = np.array(delays(plant, args.changed, args.first, calm, world, rule=rule))
-                early = np.sort(times)[[len(times) // 2, int(0.8 * len(times))]]
-                parts = ["later" if t == np.inf else f"{t:.0f}" for t in early]
-                named = f"{np.isfinite(times).mean():.0%}"
-                cells = (what, world.name, str(calm), *parts, named)
-                lines.append(f"| {' | '.join(cells)} |")
-                print(lines[-1], flush=True)
-    lines += ["", f"Watched for {CHANGED} rows after the change. Rows until a rule is named are"]
-    lines += ["those on which it fires, about one in twelve.", ""]
-    if args.out is not None:
-        args.out.write_text("\n".join(lines))
-    return 0
+    for row in sorted(rows, key=lambda row: row["change"] == PROPERTY):
+        if row["change"] != "none":
+            early = ["later" if row[k] is None else str(row[k]) for k in ("median", "most")]
+            named = f"{row['named']} of {row['runs']}"
+            cells = (row["change"], row["world"], row["calm"], *early, named)
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, nargs="*", default=list(range(len(WORLDS))))
+    parser.add_argument("--years", type=int, default=1000)
+    parser.add_argument("--changed", type=int, default=100)
+    parser.add_argument("--first", type=int, default=40_000, help="the first seed")
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--summary", type=Path, nargs="+")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.summary:
+        print("\n".join(summary([row for path in args.summary for row in read_rows(path)])))
+        return
+    plant, rows = make_plant(), []
+    for number in args.worlds:
+        for row in study(plant, WORLDS[number], args.years, args.changed, args.first):
+            rows.append(row)
+            write_rows(rows, args.out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

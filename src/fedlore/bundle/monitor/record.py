@@ -90,10 +90,10 @@ class Record:
         if not new:
             return 0
         facts = find_facts(bundle, rows.x[new], rows.y[new])
+        columns = [(fact.question.name, fact.values.tolist()) for fact in facts]
         lines = []
         for place, i in enumerate(new):
-            values = {f.question.name: float(f.values[place]) for f in facts}
-            heard = {name: value for name, value in values.items() if value == value}
+            heard = {name: said[place] for name, said in columns if said[place] == said[place]}
             lot = {} if rows.lots is None else {"lot": rows.lots[i]}
             lines.append(json.dumps({"row": names[i], "day": rows.day(i), **lot, "facts": heard}))
         _append_lines(self.path, lines)
