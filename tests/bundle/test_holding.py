@@ -5,16 +5,17 @@ import csv
 import pytest
 import torch
 
-from fedlore import Knowledge, Personal
+from fedlore import Knowledge, Personal, Sets
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.header import HOLDINGS, read_holdings
 from fedlore.bundle.predict import answer_rows, doubt_rows, read_holding, stored_holding
 from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members, with_holdings
-from fedlore.core.conformal import CoveragePromise, unseen_holdings
+from fedlore.core.conformal import CoveragePromise, list_promises
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
+from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.doubt import doubt_classes
 
 from ..coke.blend.doubters import CSR, SCALE, STEPS, foreseen, numbers, rows
@@ -103,6 +104,55 @@ def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes
     assert all(row["grade"] in row["held"] for row in found)
 
 
+def outsiders(bundle, x, share, seed):
+    """Labels of which such a share lies outside the range."""
+    allowed, draw = answer_rows(bundle, x).allowed, torch.Generator().manual_seed(seed)
+    inside = torch.multinomial(allowed.double(), 1, generator=draw).squeeze(1)
+    beyond = torch.multinomial((~allowed).double(), 1, generator=draw).squeeze(1)
+    return torch.where(torch.rand(len(x), generator=draw) < share, beyond, inside)
+
+
+def test_labels_outside_the_range_are_counted_against_the_promise(tmp_path):
+    """A quarter outside: nine of ten cannot be held, and the kept rows say what is."""
+    names = STEPS.classes
+    rules = [
+        {"ash": at, "then": f"{names[i]}..{names[i + 3]}"} for at, i in (("<= 12", 3), ("> 12", 0))
+    ]
+    limits = table_of(rules, STEPS, kind="range")
+    bundle = bundle_of(foreseen(knowledge=Knowledge(range=limits, schema=STEPS)), "north")
+    x, new = rows(11, 400)[0], rows(12, 2000)[0]
+    y, truth = outsiders(bundle, x, 0.25, 1), outsiders(bundle, new, 0.25, 2)
+    promise = read_holding(bundle, write_rows_of(tmp_path / "calm.csv", x, y), 0.9)
+    outside = int((~answer_rows(bundle, x).allowed.gather(1, y.unsqueeze(1))).sum())
+    assert promise.cut == 1.0 and promise.outside == outside and not promise.holds
+    said = promise.sentence()
+    assert said.startswith(f"Does not hold with 0.9: {outside} of these 400 labels lie outside")
+    ends = [float(said.split()[place]) for place in (-5, -3)]  # between, and, with 0.99
+    held = answer_rows(bundle, new).hold(promise.cut).gather(1, truth.unsqueeze(1)).double().mean()
+    assert ends[0] < float(held) < ends[1] < 0.9
+    some = outsiders(bundle, x, 0.05, 3)  # few enough: the level is held all the same
+    promise = read_holding(bundle, write_rows_of(tmp_path / "few.csv", x, some), 0.9)
+    assert promise.holds and "labels lie outside the range)" in promise.sentence()
+    truth = outsiders(bundle, new, 0.05, 4)
+    held = answer_rows(bundle, new).hold(promise.cut).gather(1, truth.unsqueeze(1)).double().mean()
+    assert float(held) == pytest.approx(0.9, abs=0.04)
+
+
+def test_numbers_outside_their_range_are_in_no_interval():
+    """However near they lie: an interval ends where the range does."""
+    known = Knowledge(range=lambda x: Sets.whole(len(x), 45.0, 60.0), schema=CSR)
+    x, draw = rows(7, 2000)[0], torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        answers = numbers().with_knowledge(known).answer(CSR, x)
+    y = 45.0 + 15.0 * torch.rand(2000, generator=draw, dtype=torch.float64)
+    y[::12] = 60.01  # a twelfth just beyond it
+    scores = answers.misses(y)
+    assert torch.equal(scores.isinf(), y > 60.0)
+    low, high = answers.hold(CoveragePromise.of(scores[:1000], 0.9).cut)[1000:].unbind(1)
+    held = ((low <= y[1000:]) & (y[1000:] <= high)).double().mean()
+    assert float(held) == pytest.approx(0.9, abs=0.03)
+
+
 def test_too_few_rows_leave_nothing_behind(north, tmp_path):
     few = write_rows_of(tmp_path / "few.csv", *labelled(9, 8))
     result = call("predict", north[0], few, "--out", tmp_path / "out.csv", "--calibrate", few)
@@ -178,6 +228,7 @@ def test_rows_kept_aside_come_before_a_sites_own(classes):
         '[{"level": 0.9, "cut": NaN, "rows": 20}]',
         '[{"level": 0.9, "cut": 0.5, "rows": 0}]',
         '[{"level": 0.9, "cut": 0.5, "rows": 20, "whose": "mine"}]',
+        '[{"level": 0.9, "cut": 0.5, "rows": 20, "outside": 21}]',
     ],
 )
 def test_promises_that_cannot_be_are_refused(classes, text):
@@ -189,5 +240,5 @@ def test_promises_that_cannot_be_are_refused(classes, text):
 
 def test_cuts_of_a_site_come_at_every_level_that_its_rows_allow():
     scores = torch.rand(40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    assert all("no guarantee" in own.sentence() for own in unseen_holdings(scores))
-    assert [one.level for one in unseen_holdings(scores[:12])] == [0.8, 0.9]
+    assert all("no guarantee" in own.sentence() for own in list_promises(scores, "unseen"))
+    assert [one.level for one in list_promises(scores[:12], "unseen")] == [0.8, 0.9]

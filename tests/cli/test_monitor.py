@@ -39,3 +39,18 @@ def test_it_is_quiet_then_names_the_rule_and_ends_with_1(tmp_path):
     assert (tmp_path / "plant.monitor").exists() and (tmp_path / "w.html").exists()
     assert "fedlore_monitor_alarm" in (tmp_path / "w.prom").read_text()
     assert monitor(place, loud, "--reference", before).exit_code != 0  # the claims stand already
+
+
+def test_a_column_of_lots_is_read_from_both_files_and_needed_again(tmp_path):
+    place = tmp_path / "plant.lore"
+    write_bundle(bundle(), place)
+    x = rows(60, seed=3)
+    lines = write_rows(tmp_path / "a.csv", x, labels(x))
+    text = (tmp_path / "a.csv").read_text().splitlines()
+    cut = [line.replace("day ", "") for line in text[1:]]
+    lots = [f"lot {int(line.split(',')[0]) // 5},{line.partition(',')[2]}" for line in cut]
+    (tmp_path / "a.csv").write_text("\n".join([text[0], *lots]) + "\n")
+    found = monitor(place, lines, "--reference", lines, "--lot", "when")
+    assert found.exit_code == 0 and "no alarm after 60 rows in 11 lots" in found.output
+    again = monitor(place, lines)
+    assert "was begun with lots" in str(again.exception)

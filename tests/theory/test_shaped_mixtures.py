@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
-from fedlore.engine.lore.stacking import best_of_each
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, GradedFormula
@@ -38,7 +37,7 @@ def mixed_site(seed, task, *, kept=True):
     personal, shapes, draw = random_site(seed, task)
     pick = random.Random(seed)
     signs = input_signs(personal.knowledge, None)
-    found = best_of_each(own_models(personal, draw, seed, signs if kept else None))
+    found = own_models(personal, draw, seed, signs if kept else None).best_ways
     members = tuple(one.member for one in found)
     parts = [pick.random() + 0.05 for _ in range(len(members) + 2)]
     expert, network, *weights = (part / sum(parts) for part in parts)

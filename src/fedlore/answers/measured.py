@@ -95,6 +95,13 @@ class Measured:
             return torch.zeros(len(self), dtype=torch.bool, device=self.x.device)
         return ~self.sets.holds(self.y)
 
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The least and the greatest number of each set, (n,) float64; without sets the bounds."""
+        sets = self.sets or Sets.whole(len(self), self.bins.lower, self.bins.upper, like=self.x)
+        low, high = sets.lower.nan_to_num(nan=torch.inf), sets.upper.nan_to_num(nan=-torch.inf)
+        return low.amin(1), high.amax(1)
+
     @cached_property
     def allowed(self) -> Tensor | None:
         """The bins that each set touches, (n, k) bool."""

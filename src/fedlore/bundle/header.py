@@ -310,6 +310,8 @@ def read_holdings(data: bytes) -> tuple[CoveragePromise, ...]:
             check_level(one.level)
             if not (math.isfinite(one.cut) and 0.0 <= one.cut <= 1.0 and one.rows > 0):
                 raise Refused(f"{HOLDINGS}: a cut of {one.cut} by {one.rows} rows is none")
+            if not 0 <= one.outside <= one.rows:
+                raise Refused(f"{HOLDINGS}: {one.outside} of {one.rows} rows cannot be outside")
     except Refused:
         raise
     except (ValueError, TypeError, RecursionError, FedloreError) as error:

@@ -8,14 +8,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from ..core.conformal import (
-    HELD_LEVELS,
-    CoveragePromise,
-    CutRows,
-    check_level,
-    find_cut,
-    least_rows,
-)
+from ..core.conformal import CoveragePromise, CutRows, check_level, list_promises
 from ..core.metrics import ReliabilityBin, count_pairs, per_class
 from ..data.rows import FileForm, frame_of, read_chunks, read_measured, read_table
 from ..data.rows.cells import Extra
@@ -153,17 +146,14 @@ def read_holding(
 ) -> CoveragePromise:
     """What labelled rows of a file allow; they must be none that the bundle learned from."""
     check_level(level)
-    scores = _scores(bundle, path, form)
-    return CoveragePromise(level, find_cut(scores, level), len(scores))
+    return CoveragePromise.of(_scores(bundle, path, form), level)
 
 
 def read_holdings_of(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
 ) -> tuple[CoveragePromise, ...]:
     """The same at every level that a bundle stores and that so many rows allow."""
-    scores = _scores(bundle, path, form)
-    levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
-    return tuple(CoveragePromise(level, find_cut(scores, level), len(scores)) for level in levels)
+    return list_promises(_scores(bundle, path, form), "kept")
 
 
 @torch.no_grad()

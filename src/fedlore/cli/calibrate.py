@@ -51,11 +51,13 @@ def _calibrate_classes(
     found = ConformalRange.calibrate(expert, rows, alpha=alpha, per_class=per_class)
     together = found if known.range is None else AllOf((known.range, found), "first")
     # soft probabilities reach everywhere: what lies outside the range is cut off
-    replace(known, range=together, conflict="restrict", outside="widen").write(out)
-    audit = Knowledge(range=found).audit(rows)
+    made = replace(known, range=together, conflict="restrict", outside="widen")
+    made.write(out)
+    audit, before = made.audit(rows), replace(known, prediction=None, outside="widen").audit(rows)
     return (
         f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: on them the range allows "
         f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels."
+        + _beyond(before.outside)
     )
 
 
@@ -67,10 +69,20 @@ def _calibrate_number(known: Knowledge, schema: Schema, data: Path, out: Path, a
         raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
     before = known.range.ranges if isinstance(known.range, AllOf) else (known.range,)
     together = found if known.range is None else AllOf((*(r for r in before if r), found))
-    replace(known, range=together, outside="widen").write(out)
-    audit = audit_numbers(Knowledge(range=found, empty="all"), rows, known.bins)
+    made = replace(known, range=together, outside="widen")
+    made.write(out)
+    audit = audit_numbers(replace(made, empty="all"), rows, known.bins)
+    alone = replace(known, prediction=None, outside="widen", empty="all")
     return (
         f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: the interval reaches "
-        f"{found.radius:.4g} to either side of the prediction and misses {audit.outside} of their "
-        "labels."
+        f"{found.radius:.4g} to either side of the prediction, and the range then misses "
+        f"{audit.outside} of their labels."
+        + _beyond(audit_numbers(alone, rows, known.bins).outside)
     )
+
+
+def _beyond(outside: int) -> str:
+    """What no calibration mends: labels that the range missed before."""
+    if not outside:
+        return ""
+    return f" The range that was there misses {outside} by itself: the level is not held for all."

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..bundle import read_bundle
-from ..bundle.monitor import lock_record, monitor_rows
+from ..bundle.monitor import MeasuredRows, lock_record, monitor_rows
 from ..bundle.monitor.report import (
     list_judgements,
     report_metrics,
@@ -17,7 +17,6 @@ from ..bundle.monitor.report import (
 from ..bundle.predict import read_labelled
 from ..core.store import write_whole
 from ..data.rows import read_column
-from ..errors import FedloreError
 from .options import (
     DecimalOption,
     EncodingOption,
@@ -40,6 +39,10 @@ def monitor_command(
         typer.Option(help="Labelled rows from before: what is claimed at the start."),
     ] = None,
     day: Annotated[str | None, typer.Option(help="The column that says when a row was.")] = None,
+    lot: Annotated[
+        str | None,
+        typer.Option(help="The column of the lot, or day, whose rows may have much in common."),
+    ] = None,
     alarm: Annotated[
         float, typer.Option(help="The chance of a false alarm, over all questions and all time.")
     ] = 0.05,
@@ -55,19 +58,22 @@ def monitor_command(
 ) -> None:
     """Hold measured rows against what rules, range and inputs were: is it still true?
 
-    A file may be given again when it has grown: rows that were seen are passed over. Exit code 0:
-    no alarm; 1: at least one claim is no longer believed; 2: something cannot be read.
+    A file may be given again when it has grown: rows with a day that were seen are passed over,
+    without days a file that begins with all that was seen. Exit code 0: no alarm; 1: at least one
+    claim is no longer believed; 2: something cannot be read.
     """
     form = FileForm(separator, decimal, encoding, sheet)
     found = read_bundle(bundle, plugins=plugins or ())
-    x, y = read_labelled(found, measured, form=form)
-    days = None if day is None else read_column(measured, day, form=form)
-    before = None if reference is None else read_labelled(found, reference, form=form)
-    if day is not None and len(days or ()) != len(x):
-        raise FedloreError(f"{measured}: {len(days or ())} days for {len(x)} rows")
+
+    def read(path: Path, day: str | None) -> MeasuredRows:
+        days, lots = (None if c is None else read_column(path, c, form=form) for c in (day, lot))
+        return MeasuredRows(*read_labelled(found, path, form=form), days or (), lots)
+
+    rows = read(measured, day)
+    before = None if reference is None else read(reference, None)
     place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.monitor")
-    with lock_record(place, found, reference=before, alarm=alarm) as kept:
-        report = monitor_rows(kept, found, x, y, days)
+    with lock_record(place, found, reference=before, in_lots=lot is not None, alarm=alarm) as kept:
+        report = monitor_rows(kept, found, rows)
     if page is not None:
         write_monitor_page(report, found.client, page)
     if metrics is not None:

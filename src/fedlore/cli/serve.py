@@ -44,7 +44,7 @@ def serve_command(
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle
-    from ..bundle.monitor import lock_record
+    from ..bundle.monitor import MeasuredRows, lock_record
     from ..bundle.predict import read_labelled
 
     if reference is not None and monitor is None:
@@ -59,7 +59,7 @@ def serve_command(
     def ready(address: str) -> None:
         screen.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
 
-    before = None if reference is None else read_labelled(opened, reference)
+    before = None if reference is None else MeasuredRows(*read_labelled(opened, reference))
     kept = "a service keeps nothing" if monitor is None else f"measured rows are in {monitor}"
     with ExitStack() as held, explain_stop(f"{kept}; fedlore serve {bundle} starts it again"):
         record = None

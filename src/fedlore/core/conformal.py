@@ -2,17 +2,20 @@
 
 Split conformal prediction (Vovk, Gammerman, Shafer 2005; Lei et al. 2018): of n rows that no model
 learned from, the ⌈(n+1)·level⌉-th smallest score is the cut. A new row like them lies within it
-with a chance of at least the level, whatever the model.
+with a chance of at least the level, whatever the model. A label outside the range is in no set, so
+its score is infinite: where too many are, no cut holds the level, and what the whole range holds is
+said in its place.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
-from .statistics import at_most, find_share
+from .statistics import at_most, exact_share, find_share
 
 SURE = 0.99  # of the band in which the share of rows that are held lies
 _LEAST = 1e-9  # half the width of an interval that a model is wholly sure of
@@ -35,9 +38,12 @@ def least_rows(level: float) -> int:
 
 
 def find_cut(scores: Tensor, level: float) -> float:
-    """The ⌈(n+1)·level⌉-th smallest of n scores; refused where so few rows cannot promise it."""
+    """The ⌈(n+1)·level⌉-th smallest of n scores; refused where so few rows cannot promise it.
+
+    At most 1, the whole range.
+    """
     rank = _rank(len(scores), level)
-    return float(scores.double().sort().values[rank - 1])
+    return min(float(scores.double().sort().values[rank - 1]), 1.0)
 
 
 def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float]:
@@ -71,39 +77,69 @@ class CoveragePromise:
     cut: float  # of the scores
     rows: int
     whose: CutRows = "kept"
+    outside: int = 0  # rows whose label lies outside the range, where no set reaches
+
+    @staticmethod
+    def of(scores: Tensor, level: float, whose: CutRows = "kept") -> "CoveragePromise":
+        """What rows with these scores allow at a level; of a label outside the range infinite."""
+        outside = int(scores.isinf().sum())
+        return CoveragePromise(level, find_cut(scores, level), len(scores), whose, outside)
+
+    @property
+    def holds(self) -> bool:
+        """Whether so many labels lie inside the range that the level can be held."""
+        return _rank(self.rows, self.level) <= self.rows - self.outside
 
     def sentence(self) -> str:
         """What is promised, and to whom."""
+        beyond = f"{self.outside} of these {self.rows} labels lie outside the range"
+        if not self.holds:
+            inside = self.rows - self.outside
+            low, high = exact_share(inside, self.rows, miss=1.0 - SURE)
+            return (
+                f"Does not hold with {self.level:g}: {beyond}, which no answer leaves; the whole "
+                f"range is given and holds {inside / self.rows:.3f} of them, of new rows like them "
+                f"between {low:.3f} and {high:.3f} with {SURE:g}"
+            )
+        known = f" ({beyond})" if self.outside else ""
         if self.whose == "unseen":
             return (
                 f"Holds for about {self.level:g} of new rows like the {self.rows} of this site, "
                 "each seen by models that had not learned from it; the model that answers learned "
-                "from all of them, so this is no guarantee"
+                f"from all of them, so this is no guarantee{known}"
             )
         low, high = held_band(self.rows, self.level)
         return (
             f"Holds with {self.level:g} for new rows like the {self.rows} it was calibrated on, if "
             f"nothing was learned from them; for these {self.rows} the share that is held lies "
-            f"between {low:.3f} and {high:.3f} with {SURE:g}"
+            f"between {low:.3f} and {high:.3f} with {SURE:g}{known}"
         )
 
 
-def unseen_holdings(scores: Tensor) -> tuple[CoveragePromise, ...]:
-    """The cuts of a site's own rows, at every level that so many of them allow."""
+def list_promises(scores: Tensor, whose: CutRows) -> tuple[CoveragePromise, ...]:
+    """The cuts at every level that a bundle stores and that so many rows allow."""
     levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
-    return tuple(CoveragePromise(lv, find_cut(scores, lv), len(scores), "unseen") for lv in levels)
+    return tuple(CoveragePromise.of(scores, level, whose) for level in levels)
 
 
 def class_misses(probabilities: Tensor, y: Tensor) -> Tensor:
-    """How far each label lies from its answer, (n,) in [0, 1]: the probability that it lacks."""
+    """How far each label lies from its answer, (n,): the probability that it lacks, in [0, 1).
+
+    Infinite where it has none: it lies outside the range.
+    """
     said = probabilities.double().gather(1, y.unsqueeze(1)).squeeze(1)
-    return (1.0 - said).clamp(0.0, 1.0)
+    return torch.where(said > 0.0, (1.0 - said).clamp(0.0, 1.0), torch.inf)
 
 
-def number_misses(predicted: Tensor, interval: Tensor, y: Tensor) -> Tensor:
-    """The same of a number: d / (1 + d), its distance d in halves of the model's own interval."""
+def number_misses(
+    predicted: Tensor, interval: Tensor, y: Tensor, *, low: Tensor, high: Tensor
+) -> Tensor:
+    """The same of a number: d / (1 + d), its distance d in halves of the model's own interval.
+
+    Infinite outside `low` to `high`, the ends of the range.
+    """
     far = (y.double() - predicted).abs() / half_width(interval)
-    return far / (1.0 + far)
+    return torch.where((low <= y) & (y <= high), far / (1.0 + far), torch.inf)
 
 
 def half_width(interval: Tensor) -> Tensor:

@@ -45,13 +45,15 @@ class Course:
 
 
 def bet_on_rate(faults: Sequence[float] | Reals, rate: float) -> Course:
-    """Against: "at most `rate` of the rows have a fault", with faults as 0 or 1."""
+    """Against: "at most `rate` of the rows have a fault", with faults as 0 or 1.
+
+    Or as the share of a lot: the mean of its rows' gains is fair however they hang together.
+    """
     wrong = np.asarray(faults, dtype=np.float64)
     odds = rate / (1.0 - rate) * np.array(ODDS)
     stated = odds / (1.0 + odds)  # what each bet takes the rate to be
-    gains = wrong[:, None] * np.log(stated / rate)
-    gains = gains + (1.0 - wrong[:, None]) * np.log((1.0 - stated) / (1.0 - rate))
-    return _play(gains)
+    won, lost = stated / rate, (1.0 - stated) / (1.0 - rate)
+    return _play(np.log(wrong[:, None] * won + (1.0 - wrong[:, None]) * lost))
 
 
 def bet_on_order(
@@ -90,13 +92,13 @@ def _play(gains: Reals) -> Course:
     A part is staked at once and a part of the rest with every row, evenly on all bets: whatever
     the claim is, the sum is as fair as each of them.
     """
-    bets = gains.shape[1]
-    staked, rest = np.full(bets, np.log(_AT_ONCE / bets)), np.log(1.0 - _AT_ONCE)
-    capital = np.empty(len(gains))
-    for i, gain in enumerate(gains):
-        staked = np.logaddexp(staked, rest + np.log(_LATER / bets)) + gain
-        rest += np.log1p(-_LATER)
-        capital[i] = np.logaddexp(np.logaddexp.reduce(staked), rest)
+    rows, bets = gains.shape
+    rest = np.log(1.0 - _AT_ONCE) + np.arange(rows + 1) * np.log1p(-_LATER)  # not yet staked
+    total = gains.cumsum(0)
+    joins = rest[:-1, None] + np.log(_LATER / bets) - (total - gains)  # so that it grows by total
+    joins[:1] = np.logaddexp(joins[:1], np.log(_AT_ONCE / bets))
+    staked = total + np.logaddexp.accumulate(joins, axis=0)
+    capital = np.logaddexp(np.logaddexp.reduce(staked, axis=1), rest[1:])
     peak = int(capital.argmax()) + 1 if len(capital) else 0
     return Course(capital, _find_start(gains[:peak]))
 

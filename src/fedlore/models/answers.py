@@ -53,14 +53,14 @@ class Answers:
         return -likely.clamp(min=1e-6).log()
 
     def misses(self, y: Tensor) -> Tensor:
-        """How far each label lies from its answer, (n,), in [0, 1].
+        """How far each label lies from its answer, (n,), in [0, 1]; infinite outside the range.
 
         Of classes the probability that it lacks; of a number its distance in halves of the model's
         own interval, d / (1 + d).
         """
-        if self.interval is None:
+        if self.interval is None or self.low is None or self.high is None:
             return class_misses(self.probabilities, y)
-        return number_misses(self.predicted, self.interval, y)
+        return number_misses(self.predicted, self.interval, y, low=self.low, high=self.high)
 
     def hold(self, cut: float) -> Tensor:
         """What holds at this cut: of classes sets (n, k) bool, of a number intervals (n, 2).

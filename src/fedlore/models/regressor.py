@@ -178,10 +178,7 @@ class PersonalRegressor(nn.Module):
         expert = silent if measured.said is None else measured.said
         rely = fill_trust(measured.trust, self.reliance)
         trust = torch.where(expert.isnan(), 0.0, rely).float()
-        low, high = (torch.full((n,), end, dtype=torch.float64) for end in (bins.lower, bins.upper))
-        if measured.sets is not None:
-            low = measured.sets.lower.nan_to_num(nan=torch.inf).amin(1)
-            high = measured.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
+        low, high = measured.ends
         decided = torch.full((n,), NETWORK, dtype=torch.uint8)
         decided[trust > 0] = BOTH
         decided[trust >= 1] = EXPERT

@@ -38,8 +38,8 @@ _TERMS = {
 }
 _READING = (
     "Every number stands on this site's own training rows, each predicted by models that had not "
-    "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the ensemble "
-    "were tried on rows they were not learned from.",
+    "seen it; the intervals are made to hold for 95 % of such drawings of rows. Members, weights "
+    "and temperature of the ensemble were chosen on other rows than those it is judged by.",
     "This page is this site's own: nothing of it was sent to anybody.",
 )
 

@@ -190,3 +190,18 @@ def test_a_record_has_one_writer(tmp_path):
                 pass
     with lock_record(place, bundle) as kept:
         assert kept.rows == []
+
+
+def test_a_record_of_lots_wants_the_lot_of_each_row(tmp_path):
+    record = open_record(tmp_path / "a.monitor", BUNDLE, in_lots=True)
+    app = make_app(BUNDLE, record=record)
+    assert bring(app, GOOD).json()["error"] == "row 1: 'lot' is missing"
+    assert "lot must be text" in bring(app, GOOD | {"lot": 3}).json()["error"]
+    for lot, rows in (("a", 2), ("b", 1)):
+        body = [{"row": ROW, "measured": "II", "lot": lot}] * rows
+        assert bring(app, body).json()["new"] == rows
+    told = ask(app, "GET", "/monitor").json()
+    assert (told["rows"], told["lots"], told["late"]) == (3, 1, 0)
+    asked = ask(app, "GET", "/openapi.json").json()["paths"]["/measured"]["post"]["requestBody"]
+    one = asked["content"]["application/json"]["schema"]["anyOf"][0]
+    assert "lot" in one["required"]

@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 
 from fedlore import ConfigError
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.stacking import (
-    EXPERT,
-    NETWORK,
-    PARTS,
-    StackMember,
-    cross_chosen,
-    pays,
-)
+from fedlore.engine.lore.report import PARTS, StackMember, cross_chosen
+from fedlore.engine.lore.stacking import pays
 from fedlore.engine.lore.start import (
     ONE_SHOT,
     SMALL,
@@ -23,6 +17,7 @@ from fedlore.engine.lore.start import (
     prune_members,
     read_starts,
 )
+from fedlore.engine.lore.temperature import EXPERT, NETWORK
 from fedlore.models.ensemble import Ensemble, with_expert
 from fedlore.models.own.members import mask_logits
 
@@ -61,18 +56,12 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
 def test_the_best_own_model_of_a_row_is_chosen_by_the_losses_of_the_others():
     """Two constants: the first is better but for the rows of one part, which it alone misses."""
     rows = 4 * PARTS
-    first, second = torch.zeros(rows), torch.ones(rows)
+    first, second = (StackMember(str(c), torch.full((rows,), c), shared=False) for c in (0.0, 1.0))
     missed = torch.arange(rows) % PARTS == 2
-
-    def losses(said):
-        return torch.where(said == 0, 3.0 * missed, 1.0)
-
-    found = cross_chosen([first, second], losses, rows)
+    found = cross_chosen([(first, 3.0 * missed), (second, torch.ones(rows))])
     # the other parts lose 0.75 a row by the first where they see its miss, and 0 where they do not
     assert (found == 0).all()
-    found = cross_chosen(
-        [first, second], lambda said: torch.where(said == 0, 6.0 * missed, 1.0), rows
-    )
+    found = cross_chosen([(first, 6.0 * missed), (second, torch.ones(rows))])
     assert torch.equal(found == 0, missed)
 
 

@@ -7,9 +7,9 @@ from fedlore.answers import Bins, Measured
 from fedlore.core.metrics import calibration_error
 from fedlore.core.ordinal import normal_cells
 from fedlore.core.rng import stream
+from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.temperature import (
     NETWORK,
-    StackMember,
     _Number,
     apply_temperature,
     best_factor,

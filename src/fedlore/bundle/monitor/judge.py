@@ -1,16 +1,14 @@
 """The judgement on each question: how much speaks against its claim, since when, and what to do."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
 
 from ...core.rng import key
 from ...core.statistics import Course, Reals, bet_on_order, bet_on_rate
 from ..header import Bundle
 from .facts import Question, QuestionKind
-from .record import Record
+from .record import MeasuredRows, Places, Record, block_means, number_blocks
 
 #: How the chance of a false alarm is shared; within a kind evenly.
 SHARES: dict[QuestionKind, float] = {
@@ -36,7 +34,7 @@ class Judgement:
     """What rows say about one question so far."""
 
     question: Question
-    rows: int  # that said something about it
+    rows: int  # or lots, that said something about it
     claim: str  # what was bet against
     seen: str  # what was counted instead
     evidence: float  # the most that a stake of 1 against the claim ever became
@@ -62,6 +60,8 @@ class MonitorReport:
     rows: int
     new: int
     alarm_rate: float
+    lots: int | None = None  # that are over, where lots are judged
+    late: int = 0  # rows that came when their lot was over: they are not judged
 
     @property
     def alarms(self) -> tuple[Judgement, ...]:
@@ -69,36 +69,41 @@ class MonitorReport:
 
 
 def monitor_rows(
-    record: Record, bundle: Bundle, x: Tensor, y: Tensor, days: Sequence[str] | None = None
+    record: Record, bundle: Bundle, rows: MeasuredRows, *, grown: bool = True
 ) -> MonitorReport:
     """Take measured rows into the record, and judge all there are."""
-    new = record.append(bundle, x, y, days or [""] * len(x))
+    new = record.append(bundle, rows, grown=grown)
     return judge_record(record, new=new)
 
 
 def judge_record(record: Record, *, new: int = 0) -> MonitorReport:
-    """The judgements on what was recorded so far."""
+    """The judgements on what was recorded so far, of lots on those that are over."""
     counts = {kind: 0 for kind in SHARES}
     for question in record.questions:
         counts[question.kind] += 1
     there = sum(share for kind, share in SHARES.items() if counts[kind])
+    blocks = number_blocks(record.lots if record.in_lots else None, len(record.rows))
+    late, lots = int((blocks < 0).sum()), None
+    if record.in_lots:  # the last may go on: a bet on half of it could be taken back
+        lots = int(blocks.max(initial=0))
+        blocks[blocks == lots] = -1
     judgements = []
     for question in record.questions:
         share = SHARES[question.kind] / there / counts[question.kind]
-        judgements.append(_judge(record, question, 1.0 / (record.alarm * share)))
-    return MonitorReport(tuple(judgements), len(record.rows), new, record.alarm)
+        judgements.append(_judge(record, question, blocks, 1.0 / (record.alarm * share)))
+    return MonitorReport(tuple(judgements), len(record.rows), new, record.alarm, lots, late)
 
 
-def _judge(record: Record, question: Question, needed: float) -> Judgement:
+def _judge(record: Record, question: Question, blocks: Places, needed: float) -> Judgement:
     values = np.array(record.values.get(question.name, []), dtype=np.float64)
-    places = np.flatnonzero(~np.isnan(values))
-    heard = values[places]
+    heard, places = block_means(values, blocks)
     if question.is_rate:
         rate = record.rates[question.name]
         course = bet_on_rate(heard, rate)
         claim = f"right in at least {1 - rate:.1%}"
         part = heard[course.since :]
-        seen = f"{1 - part.mean():.1%} of {len(part)}" if len(part) else ""
+        of = " lots" if record.in_lots else ""
+        seen = f"{1 - part.mean():.1%} of {len(part)}{of}" if len(part) else ""
     else:
         before = record.before.get(question.name, np.empty(0))
         draws = _draw(record.seed, question.name, len(heard))
@@ -118,6 +123,8 @@ def _compare(numbers: Reals, since: int) -> str:
 
 
 def _name_day(record: Record, row: int) -> str:
+    if record.in_lots and not record.days[row]:
+        return f"lot {record.lots[row]}"
     return record.days[row] or f"row {row + 1}"
 
 

@@ -26,6 +26,8 @@ def report_values(report: MonitorReport) -> dict[str, Any]:
     return {
         "rows": report.rows,
         "new": report.new,
+        "lots": report.lots,
+        "late": report.late,
         "alarm_rate": report.alarm_rate,
         "alarms": [judgement.question.name for judgement in report.alarms],
         "questions": [
@@ -63,10 +65,11 @@ def list_judgements(report: MonitorReport, *, most: int | None = None) -> TextTa
     """The questions, those with most evidence first; `most` leaves out the quiet ones behind."""
     order = sorted(report.judgements, key=lambda v: v.evidence / v.needed, reverse=True)
     shown = order[:most] if most is not None else order
+    head = (_HEAD[0], "rows" if report.lots is None else "lots", *_HEAD[2:])
     body = tuple(tuple(Cell(text) for text in _line(v)) for v in shown)
     left = len(order) - len(shown)
     notes = (f"{left} more questions have less evidence.",) if left else ()
-    return TextTable("What is monitored, the least certain first", _HEAD, body, notes, (0, 2))
+    return TextTable("What is monitored, the least certain first", head, body, notes, (0, 2))
 
 
 def _line(j: Judgement) -> tuple[str, ...]:
@@ -74,29 +77,44 @@ def _line(j: Judgement) -> tuple[str, ...]:
 
 
 def say_alarms(report: MonitorReport) -> list[str]:
-    """One sentence for each alarm, or that there is none."""
-    if not report.alarms:
-        return [
-            f"no alarm after {report.rows} rows; the chance that one of these claims ever raises a "
-            f"false one is at most {report.alarm_rate:.0%}, however often you look"
-        ]
+    """One sentence for each alarm, or that there is none, and what is not judged."""
     said = []
     for v in report.alarms:
         seen = f": {v.seen}" if v.seen else ""
         said.append(f"{v.question.name}: no longer {v.claim}, since {v.since}{seen}; {v.advice}")
+    if not report.alarms:
+        said.append(f"no alarm after {_count(report)}; {say_promise(report)}")
+    if report.late:
+        said.append(f"{report.late} rows came when their lot was over and are not judged")
     return said
+
+
+def _count(report: MonitorReport) -> str:
+    return f"{report.rows} rows" + ("" if report.lots is None else f" in {report.lots} lots")
+
+
+def say_promise(report: MonitorReport) -> str:
+    """What is promised, and for which rows."""
+    units = "rows come in an order that says nothing, as rows drawn one by one do"
+    if report.lots is not None:
+        units = "lots come in an order that says nothing, whatever the rows of a lot have in common"
+    return (
+        "the chance that one of these claims ever raises a false one is at most "
+        f"{report.alarm_rate:.0%}, however often you look, if {units}"
+    )
 
 
 def write_monitor_page(report: MonitorReport, client: str, path: Path) -> None:
     """One HTML page with the courses over time."""
     facts = {
         "site": client,
-        "rows": f"{report.rows}, {report.new} of them new",
-        "false alarms": f"at most {report.alarm_rate:.0%} over all questions and all time",
+        "rows": f"{_count(report)}, {report.new} rows of them new",
+        "false alarms": say_promise(report),
         "alarms": str(len(report.alarms)),
     }
     reading = (
-        "Evidence is what a stake of 1 became that was bet, row by row, against the claim. While "
+        "Evidence is what a stake of 1 became that was bet, row by row or lot by lot, against the "
+        "claim. While "
         "the claim is true it cannot be expected to grow, so it may be looked at every day.",
         "The line at 1 in the plot is where a question raises its alarm.",
     )
@@ -120,7 +138,8 @@ def _draw_courses(report: MonitorReport) -> DrawnPlot:
             axes.lines[-1].set_label(short_text(v.question.name))
         axes.axhline(1.0, lw=1, ls="--", color="#888888")
         axes.set_ylim(bottom=-0.6)
-        axes.set_xlabel("rows that say something about the question")
+        units = "rows" if report.lots is None else "lots"
+        axes.set_xlabel(f"{units} that say something about the question")
         axes.set_ylabel("evidence, as a share of an alarm")
 
     caption = "Logarithm of the evidence over that of an alarm, for the questions with most of it."

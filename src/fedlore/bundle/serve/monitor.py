@@ -11,10 +11,10 @@ from ...errors import FedloreError
 from ..header import Bundle
 from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record
-from ..monitor.record import Record
+from ..monitor.record import MeasuredRows, Record
 from ..monitor.report import report_values, say_alarms
 from .answer import Answerer, need_json, needs_token, problems
-from .rows import MeasuredReader, MeasuredRows, measured_schema
+from .rows import MeasuredReader, measured_schema
 
 
 class QuestionReply(BaseModel):
@@ -22,7 +22,7 @@ class QuestionReply(BaseModel):
 
     name: str = Field(description="the rule, the range, the expert, the answers or the input")
     kind: QuestionKind
-    rows: int = Field(description="that say something about it")
+    rows: int = Field(description="or lots, that say something about it")
     claim: str = Field(description="what is bet against")
     seen: str = Field(description="what was counted instead, since it seems false")
     since: str = Field(description="the day, or the row, from which on it seems false")
@@ -38,6 +38,8 @@ class MonitorReply(BaseModel):
     client: str
     fingerprint: str
     rows: int
+    lots: int | None = Field(description="that are over; null where rows stand for themselves")
+    late: int = Field(description="rows that came when their lot was over, and are not judged")
     alarm_rate: float = Field(description="the chance that one of all claims ever cries wolf")
     alarms: list[str] = Field(description="the names of the questions that raise one")
     sentences: list[str] = Field(description="each alarm in a sentence, or that there is none")
@@ -60,13 +62,16 @@ class RecordKeeper:
         self._report: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
+    @property
+    def in_lots(self) -> bool:
+        """Whether each row must name its lot."""
+        return self._record.in_lots
+
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
         """Write rows down that are not there yet; on the disk before anybody hears of it."""
         async with self._one:
             try:
-                new = await asyncio.to_thread(
-                    self._record.append, self._bundle, rows.x, rows.y, rows.days
-                )
+                new = await asyncio.to_thread(self._record.append, self._bundle, rows)
             except FedloreError:  # nothing was written: facts come first
                 raise self._find_silence(rows.x) from None
             self._report = None if new else self._report
@@ -85,8 +90,8 @@ def add_monitor(
 ) -> None:
     """The routes of a monitor: `POST /measured` and `GET /monitor`."""
     schema, number = bundle.schema, bundle.task == "regression"
-    reader = MeasuredReader(schema, number, most)
-    one = measured_schema(schema, number=number)
+    reader = MeasuredReader(schema, number, most, keeper.in_lots)
+    one = measured_schema(schema, number=number, in_lots=keeper.in_lots)
     several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
     asked = {"application/json": {"schema": {"title": "MeasuredRows", "anyOf": [one, several]}}}
     about = {"client": bundle.client, "fingerprint": bundle.fingerprint}

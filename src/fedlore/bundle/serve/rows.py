@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...data.rows.strict import LARGEST_VALUE, Unusable, excerpt, strict_values
 from ...kernel.schema import Feature, Schema
+from ..monitor.record import MeasuredRows
 
 
 @dataclass(frozen=True)
@@ -105,17 +106,7 @@ def _no_constant(word: str) -> float:
     raise Unusable(f"{word} is not a number in JSON")
 
 
-_DAY = "^[ -~]{0,40}$"  # what a day may be: it is shown on terminals
-_KEYS = ("row", "measured", "day")
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredRows:
-    """n rows with their labels, as a file of labelled rows would give them."""
-
-    x: Tensor  # (n, d) float32, raw units
-    y: Tensor  # (n,) classes, or numbers in float64
-    days: Sequence[str]  # n, empty where nobody said
+_TEXT = "^[ -~]{0,40}$"  # what a day or a lot may be: it is shown on terminals
 
 
 @dataclass(frozen=True)
@@ -125,26 +116,30 @@ class MeasuredReader:
     schema: Schema
     number: bool  # whether a number is predicted, not a class
     most: int  # rows in one request
+    in_lots: bool = False  # whether each row names its lot
 
     def read(self, body: bytes) -> MeasuredRows:
         """One object with `row`, `measured` and perhaps `day`, or a list of such objects."""
         said = [self._open(one, i) for i, one in enumerate(read_objects(body, self.most), 1)]
         values = strict_values([one["row"] for one in said], self.schema)
         labels = [self._label(one["measured"], i) for i, one in enumerate(said, 1)]
-        days = [_day(one.get("day", ""), i) for i, one in enumerate(said, 1)]
+        days = [_text(one.get("day", ""), i, "day") for i, one in enumerate(said, 1)]
+        lots = [_text(one.get("lot"), i, "lot") for i, one in enumerate(said, 1) if self.in_lots]
         kind = torch.float64 if self.number else torch.long
-        return MeasuredRows(torch.tensor(values).float(), torch.tensor(labels, dtype=kind), days)
+        x, y = torch.tensor(values).float(), torch.tensor(labels, dtype=kind)
+        return MeasuredRows(x, y, days, lots if self.in_lots else None)
 
     def _open(self, said: Any, row: int) -> dict[str, Any]:
         if not isinstance(said, dict):
             raise Unusable(f"row {row} must be an object with row, measured and perhaps day", row)
-        for name in ("row", "measured"):
+        needed = ("row", "measured", *(("lot",) if self.in_lots else ()))
+        for name in needed:
             if name not in said:
                 raise Unusable(f"row {row}: '{name}' is missing", row, name)
         for name in said:
-            if name not in _KEYS:
-                shown = excerpt(name)
-                raise Unusable(f"row {row}: unknown key '{shown}'; known: row, measured, day", row)
+            if name not in (*needed, "day"):
+                shown, known = excerpt(name), ", ".join((*needed, "day"))
+                raise Unusable(f"row {row}: there is no '{shown}' beside {known}", row)
         return said
 
     def _label(self, said: Any, row: int) -> float:
@@ -161,7 +156,7 @@ class MeasuredReader:
         raise Unusable(f"row {row}: the measured {name} must be {wanted}, got {shown}", row, name)
 
 
-def measured_schema(schema: Schema, *, number: bool) -> dict[str, Any]:
+def measured_schema(schema: Schema, *, number: bool, in_lots: bool = False) -> dict[str, Any]:
     """JSON Schema of one measured row."""
     bounds = {"type": "number", "minimum": -LARGEST_VALUE, "maximum": LARGEST_VALUE}
     label = bounds if number else {"type": "string", "enum": list(schema.classes)}
@@ -171,14 +166,15 @@ def measured_schema(schema: Schema, *, number: bool) -> dict[str, Any]:
         "properties": {
             "row": row_schema(schema),
             "measured": label,
-            "day": {"type": "string", "pattern": _DAY},
+            "day": {"type": "string", "pattern": _TEXT},
+            **({"lot": {"type": "string", "pattern": _TEXT}} if in_lots else {}),
         },
-        "required": ["row", "measured"],
+        "required": ["row", "measured", *(("lot",) if in_lots else ())],
         "additionalProperties": False,
     }
 
 
-def _day(said: Any, row: int) -> str:
-    if not isinstance(said, str) or re.fullmatch(_DAY[1:-1], said) is None:
-        raise Unusable(f"row {row}: day must be text of at most 40 ASCII characters", row, "day")
+def _text(said: Any, row: int, name: str) -> str:
+    if not isinstance(said, str) or re.fullmatch(_TEXT[1:-1], said) is None:
+        raise Unusable(f"row {row}: {name} must be text of at most 40 ASCII characters", row, name)
     return said

@@ -1,15 +1,38 @@
 """A site's private report: what each way to predict is worth on its own out-of-fold rows."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...core.metrics import ReliabilityBin
+from ...core.rng import stream
+from ...core.statistics import wilson
 from ...models.benefit import Benefit, BenefitLine
+from ...models.own.baseline import kind_of_learner
 from .rows import SiteRows
 
 WIDE = 1.96  # standard errors of a 95 % interval
+RESAMPLES = 400
+PARTS = 5  # of the rows, each judged by what the others taught
+
+
+@dataclass(frozen=True, eq=False)
+class StackMember:
+    """One member of an ensemble, and its out-of-fold predictions."""
+
+    name: str
+    oof: Tensor  # (n, k) log-probabilities or (n,) numbers, of rows that it had not seen
+    shared: bool  # whether all sites made it together
+    model: Any = None  # None: the network, or the expert himself
+    firm: bool = False  # keeps its own doubt, however sharp the others are made
+
+
+OwnLosses = tuple[StackMember, Tensor]  # an own model, and what it loses on each row, (n,)
+Blend = Callable[[Sequence[StackMember], Tensor], Tensor]  # members, rows -> what they say
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +41,53 @@ class Verdict:
 
     diagram: tuple[ReliabilityBin, ...]
     probabilities: dict[str, float]  # scores by name
-    scores: Tensor  # (n,) how far labels lie from answers, in [0, 1]
-    said: Tensor  # (n, k) probabilities, or (n,) numbers
+    scores: Tensor  # (n,) how far labels lie from answers, in [0, 1] or infinite
 
     def add_to(self, report: Benefit) -> Benefit:
         """The site's report with the diagram and the scores."""
         return replace(report, diagram=self.diagram, probabilities=self.probabilities)
+
+
+def list_parts(rows: int) -> list[Tensor]:
+    """The rows of each part, (n,) bool, which are judged by what was learned from the others."""
+    part = torch.arange(rows) % PARTS
+    found = [part == place for place in range(PARTS)]
+    return [out for out in found if out.any() and not out.all()]
+
+
+def judge_unseen(
+    members: Sequence[StackMember], blend: Blend, *, own: Sequence[OwnLosses], rows: int
+) -> Tensor:
+    """What the ensemble says of each row, chosen, weighed and tempered by the other rows alone."""
+    found: Tensor | None = None
+    for out in list_parts(rows):
+        said = blend(choose_own(members, own, ~out), ~out)
+        found = said.clone() if found is None else found
+        found[out] = said[out]
+    return blend(members, torch.ones(rows, dtype=torch.bool)) if found is None else found
+
+
+def choose_own(
+    members: Sequence[StackMember], own: Sequence[OwnLosses], rows: Tensor
+) -> list[StackMember]:
+    """The members with the way each kind of own learner uses the expert chosen by these rows."""
+    best: dict[str, StackMember] = {}
+    for one, _ in sorted(own, key=lambda pair: float(pair[1][rows].mean())):
+        best.setdefault(kind_of_learner(one.name), one)
+    return [best.get(kind_of_learner(member.name), member) for member in members]
+
+
+def cross_chosen(own: Sequence[OwnLosses]) -> Tensor:
+    """What the best own model says of each row, chosen by its losses on the other rows.
+
+    Chosen by the same rows the best of a dozen models would look better than it is.
+    """
+    each = torch.stack([losses for _, losses in own])  # (j, n)
+    found = own[int(each.mean(1).argmin())][0].oof.clone()
+    for out in list_parts(len(found)):
+        best = own[int(each[:, ~out].mean(1).argmin())][0].oof
+        found[out] = best[out]
+    return found
 
 
 def compare(
@@ -45,16 +109,29 @@ def compare(
 
 def measure_line(name: str, errors: Tensor, measure: str) -> BenefitLine:
     """A line of a site's table from the loss of each row: accuracy or RMSE, with its interval."""
-    n, mean = len(errors), float(errors.mean())
-    wide = WIDE * float(errors.std(correction=0)) / n**0.5
-    if measure == "rmse":
-        low, high = max(mean - wide, 0.0), mean + wide
-        return BenefitLine(name, mean**0.5, low**0.5, high**0.5)
-    # Wilson 1927: it is right for few rows and for shares near 0 and 1
-    right, z = 1.0 - mean, WIDE**2 / n
-    centre = (right + z / 2) / (1 + z)
-    half = (z * right * (1 - right) + z * z / 4) ** 0.5 / (1 + z)
-    return BenefitLine(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
+    mean = float(errors.mean())
+    if measure == "accuracy":
+        return BenefitLine(name, 1.0 - mean, *wilson(1.0 - mean, len(errors)))
+    return BenefitLine(name, mean**0.5, *(end**0.5 for end in mean_interval(errors)))
+
+
+def mean_interval(losses: Tensor) -> tuple[float, float]:
+    """The 95 % interval of the mean of losses of which few are large, such as squared errors.
+
+    Student's ratio of the logarithm of the mean, as it is when rows are drawn again (Hall 1992,
+    *The Bootstrap and Edgeworth Expansion*): few rows often lack the large ones, so the interval
+    reaches farther up than down.
+    """
+    n, mean = len(losses), float(losses.mean())
+    if n < 2 or not mean > 0.0:
+        return mean, mean
+    drawn = torch.randint(n, (RESAMPLES, n), generator=stream("benefit", n))
+    again = losses.double()[drawn]  # (r, n)
+    means = again.mean(1).clamp(min=1e-300)
+    error = (again.std(1, correction=0) / means).clamp(min=1e-9)
+    low, high = ((means / mean).log() / error).quantile(torch.tensor([0.025, 0.975]).double())
+    one = float(losses.std(correction=0)) / mean
+    return mean * math.exp(-float(high) * one), mean * math.exp(-float(low) * one)
 
 
 def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:

@@ -14,7 +14,8 @@ from ...knowledge.models import Knowledge
 from ...models.own.members import within
 from ...models.own.mixture import mix, scale_weights
 from ..tuning.rowtrust import RowChoice, RowCost, class_costs, learn_rows, number_costs
-from .temperature import EXPERT, StackMember
+from .report import StackMember
+from .temperature import EXPERT
 
 BY_ROW = "trust by row"  # its line in the site's table
 

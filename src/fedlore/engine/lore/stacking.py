@@ -7,14 +7,15 @@ drawn to a fixed start. One implementation for classes, one for numbers.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ...core.conformal import CoveragePromise, unseen_holdings
+from ...core.conformal import CoveragePromise, list_promises
 from ...core.examples import Examples
-from ...core.inject import inject
+from ...core.inject import fill_trust, inject
 from ...core.metrics import decide
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
@@ -41,7 +42,15 @@ from ...models.own.mixture import (
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
 from .one_shot import sign_line
-from .report import compare, gain_of, left_out, measure_line
+from .report import (
+    StackMember,
+    compare,
+    cross_chosen,
+    gain_of,
+    judge_unseen,
+    left_out,
+    measure_line,
+)
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
@@ -49,18 +58,16 @@ from .start import ONE_SHOT, StartShares, first_weights, lift_expert, prune_memb
 from .temperature import (
     EXPERT,
     NETWORK,
-    StackMember,
     apply_temperature,
     best_factor,
-    cross_mixed,
     judge_classes,
     judge_number,
     network_factor,
     number_width,
+    root_miss,
     temper,
 )
 
-PARTS = 5  # in which the weights are tried on rows they were not learned from
 LOCAL_BEST, MIXTURE = "local best", "mixture"
 
 
@@ -79,7 +86,7 @@ class SiteModel:
     @property
     def holdings(self) -> tuple[CoveragePromise, ...]:
         """What these scores allow to be said of the site's new rows."""
-        return () if self.scores is None else unseen_holdings(self.scores)
+        return () if self.scores is None else list_promises(self.scores, "unseen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +96,7 @@ class Chosen:
     members: tuple[Any, ...]
     weights: tuple[float, ...]
     share: dict[str, float]
-    mixed: Tensor
+    said: Tensor  # what an ensemble says of each row that was learned from the others
     report: Benefit
 
 
@@ -121,12 +128,18 @@ class Stack(Protocol):
         """The expert; where he is silent he says what `silent` says."""
         ...
 
-    def local_oof(self) -> list[Tensor]:
-        """What every one of the site's own models says out of fold, for the local baseline."""
+    @property
+    def own_losses(self) -> Sequence[tuple[StackMember, Tensor]]:
+        """All own models, and what each loses on each row, (n,)."""
         ...
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor: ...
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor: ...
+
+    def blend(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        """What they say together of all rows, with all that is learned learned from `rows`."""
+        ...
+
     def errors(self, said: Tensor) -> Tensor: ...
     def losses(self, said: Tensor) -> Tensor: ...
 
@@ -221,24 +234,25 @@ def choose_members(
     """
     rows, measure = len(stack.y), stack.measure
     kept, shares = prune_members(members, stack.weigh(members, torch.ones(rows, dtype=torch.bool)))
-    mixed = cross_mixed(kept, stack.weigh, stack.mix, rows)
+    unseen = partial(judge_unseen, own=stack.own_losses, rows=rows)
+    mixed = unseen(members, stack.blend)
     costs = {}
     for member in kept if len(kept) > 1 else []:
-        less = cross_mixed(kept, stack.weigh, stack.mix, rows, without=member.name)
+        less = unseen([m for m in members if m is not member], stack.blend)
         costs[member.name] = gain_of(stack.errors(less), stack.errors(mixed), measure).value
     share = {member.name: w for member, w in zip(kept, shares, strict=True)}
     if NETWORK not in share:
         part = SHARED
         if seen is not None:
             with_it = torch.tensor([part, *((1.0 - part) * w for w in shares)], dtype=torch.float64)
-            both = stack.losses(stack.mix([seen, *kept], with_it))
-            part = part if both.mean() <= stack.losses(mixed).mean() else 0.0
+            alone = torch.tensor(shares, dtype=torch.float64)
+            both, others = stack.mix([seen, *kept], with_it), stack.mix(kept, alone)
+            part = part if stack.losses(both).mean() <= stack.losses(others).mean() else 0.0
         share = {NETWORK: part, **{name: (1.0 - part) * w for name, w in share.items()}}
         now = torch.tensor(list(share.values()), dtype=torch.float64)
         lifted = lift_expert(list(share), now, stack.knowledge.least_trust)
         share = dict(zip(share, lifted.tolist(), strict=True))
-    own = stack.local_oof()
-    said = {LOCAL_BEST: cross_chosen(own, stack.losses, rows)} if own else {}
+    said = {LOCAL_BEST: cross_chosen(stack.own_losses)} if stack.own_losses else {}
     said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
     said[MIXTURE] = mixed
     errors = {name: stack.errors(values) for name, values in said.items()}
@@ -249,35 +263,11 @@ def choose_members(
     return Chosen(tuple(models), tuple(weights), share, mixed, report)
 
 
-def cross_chosen(own: Sequence[Tensor], losses: Any, rows: int) -> Tensor:
-    """What the best own model says of each row, chosen by its losses on the other rows.
-
-    Chosen by the same rows the best of a dozen models would look better than it is.
-    """
-    each = torch.stack([losses(said) for said in own])  # (j, n)
-    part = torch.arange(rows) % PARTS
-    found = own[int(each.mean(1).argmin())].clone()
-    for place in range(PARTS):
-        out = part == place
-        if out.any() and not out.all():
-            best = own[int(each[:, ~out].mean(1).argmin())]
-            found[out] = best[out]
-    return found
-
-
 def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
     """Whether the losses of rows went down by more than so many standard errors of that."""
     gain = before - after
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     return float(gain.mean()) > errors * error
-
-
-def best_of_each(own: Own) -> list[OwnModel]:
-    """Of each kind of learner the best way to use the expert."""
-    best: dict[str, OwnModel] = {}
-    for one in sorted(own.candidates, key=lambda c: c.error):
-        best.setdefault(one.member.name.partition(",")[0], one)
-    return list(best.values())
 
 
 def out_of_fold(
@@ -321,9 +311,8 @@ def judge_network(
     return [] if alien else [network], seen, finished
 
 
-def _members_of(own: Own | None) -> list[StackMember]:
-    some = [] if own is None else best_of_each(own)
-    return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in some]
+def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
+    return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in own]
 
 
 class ClassStack:
@@ -399,10 +388,12 @@ class ClassStack:
         ]
 
     def local(self) -> list[StackMember]:
-        return _members_of(self._own)
+        return [] if self._own is None else _members_of(self._own.best_ways)
 
-    def local_oof(self) -> list[Tensor]:
-        return [] if self._own is None else [one.held for one in self._own.candidates]
+    @cached_property
+    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
+        every = () if self._own is None else self._own.candidates
+        return [(one, self.losses(one.oof)) for one in _members_of(every)]
 
     def _local_models(self) -> Own | None:
         """The site's own learners; none for images and for a handful of rows."""
@@ -429,6 +420,20 @@ class ClassStack:
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
+
+    def blend(
+        self, members: Sequence[StackMember], rows: Tensor, trust: Tensor | None = None
+    ) -> Tensor:
+        kept, weights = prune_members(members, self.weigh(members, rows))
+        share = {member.name: weight for member, weight in zip(kept, weights, strict=True)}
+        factor = best_factor(kept, share, self.y, rows)
+        parts = torch.stack([temper(member, factor).exp() for member in kept])
+        if trust is None:
+            return mix(parts, weights).log()
+        others = torch.tensor([member.name != EXPERT for member in kept])
+        rest = [weight for name, weight in share.items() if name != EXPERT]
+        one = fill_trust(trust, share.get(EXPERT, 0.0))
+        return mix(parts[others], rest, self.heard.prior, one).log()
 
     def errors(self, said: Tensor) -> Tensor:
         return (decide(said, self.heard.prior, self.heard.signs) != self.y).double()
@@ -464,18 +469,13 @@ class ClassStack:
             scaler=common.scaler,
             seed=common.seed,
         )
-        verdict = judge_classes(
-            kept,
-            self.weigh,
-            self.y,
-            factor,
-            ordered=common.ordered,
-            prior=self.heard.prior,
-            trust=trust.rows,
-        )
-        report = verdict.add_to(chosen.report)
+        said, report = chosen.said, chosen.report
         if trust.rows is not None:
-            report = _add_line(report, self.errors(verdict.said.log()))
+            blend = partial(self.blend, trust=trust.rows)
+            said = judge_unseen(members, blend, own=self.own_losses, rows=len(self.y))
+            report = _add_line(report, self.errors(said))
+        verdict = judge_classes(said.exp(), self.y, ordered=common.ordered)
+        report = verdict.add_to(report)
         report = replace(report, left_out=left_out(self.site))
         known = trust.knowledge(self.knowledge)
         return SiteModel(ensemble, known, finished, report, verdict.scores)
@@ -528,10 +528,12 @@ class NumberStack:
         return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
 
     def local(self) -> list[StackMember]:
-        return _members_of(self._own)
+        return [] if self._own is None else _members_of(self._own.best_ways)
 
-    def local_oof(self) -> list[Tensor]:
-        return [] if self._own is None else [one.held for one in self._own.candidates]
+    @cached_property
+    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
+        every = () if self._own is None else self._own.candidates
+        return [(one, self.losses(one.oof)) for one in _members_of(every)]
 
     def expert(self, silent: Tensor) -> list[StackMember]:
         if self.measured.said is None:
@@ -546,6 +548,10 @@ class NumberStack:
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
+
+    def blend(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        kept, weights = prune_members(members, self.weigh(members, rows))
+        return self.mix(kept, torch.tensor(weights, dtype=torch.float64))
 
     def errors(self, said: Tensor) -> Tensor:
         return (said - self.y).square()
@@ -565,12 +571,11 @@ class NumberStack:
             measured,
             members,
             share,
-            chosen.mixed,
+            chosen.said,
             scaler=common.scaler,
             seed=common.seed,
         )
-        usual = max(float(self.errors(mixed).mean()) ** 0.5, 1e-12)
-        width = number_width(mixed, measured, usual)
+        width = number_width(mixed, measured, root_miss(mixed, self.y))
         ensemble = Ensemble(
             chosen.members, chosen.weights, share[NETWORK], share.get(EXPERT, 0.0), width=width
         )

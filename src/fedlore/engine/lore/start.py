@@ -9,7 +9,8 @@ from torch import Tensor
 from ...core.tree import Params
 from ...errors import ConfigError
 from ...models.own.mixture import scale_weights, start_weights
-from .temperature import EXPERT, NETWORK, StackMember
+from .report import StackMember
+from .temperature import EXPERT, NETWORK
 
 ONE_SHOT = "one_shot"
 HARDLY = 0.001  # the expert's weight before any row has spoken

@@ -7,9 +7,9 @@ kept where each member keeps its own width, so bundles, graphs and certificates 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,17 +18,15 @@ from ...answers import Measured
 from ...answers.scores import quantile_score
 from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
-from ...core.inject import fill_trust
 from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
 from ...models.distribution import Distribution
 from ...models.own.members import ClassMember, OrderMember
 from ...models.own.mixture import NumberMixture, mix
 from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
-from .report import Verdict
+from .report import StackMember, Verdict, list_parts
 from .rows import nll_rows
 
 NETWORK, EXPERT = "network", "expert"
-PARTS = 5  # in which the weights are tried on rows they were not learned from
 #: Few rows must not decide alone: the factor is drawn to 5/4, the best of development seeds.
 USUAL, APART = 1.25, 0.3  # the middle, and the sd of its logarithm
 _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
@@ -37,38 +35,6 @@ _NETWORK: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
 
 _M = TypeVar("_M")
-
-
-@dataclass(frozen=True, eq=False)
-class StackMember:
-    """One member of an ensemble, and its out-of-fold predictions."""
-
-    name: str
-    oof: Tensor  # (n, k) log-probabilities or (n,) numbers, of rows that it had not seen
-    shared: bool  # whether all sites made it together
-    model: Any = None  # None: the network, or the expert himself
-    firm: bool = False  # keeps its own doubt, however sharp the others are made
-
-
-Weigh = Callable[[Sequence[StackMember], Tensor], Tensor]  # members, rows (bool) -> weights
-Mix = Callable[[Sequence[StackMember], Tensor], Tensor]  # members, weights -> what they say
-
-
-def cross_mixed(
-    members: Sequence[StackMember], weigh: Weigh, mixed: Mix, rows: int, without: str | None = None
-) -> Tensor:
-    """What the ensemble says of each row, with weights learned from the other rows."""
-    some = [member for member in members if member.name != without]
-    part = torch.arange(rows) % PARTS
-    found: Tensor | None = None
-    for place in range(PARTS):
-        out = part == place
-        if not out.any() or out.all():
-            continue
-        said = mixed(some, weigh(some, ~out))
-        found = torch.zeros_like(said) if found is None else found
-        found[out] = said[out]
-    return mixed(some, weigh(some, torch.ones(rows, dtype=torch.bool))) if found is None else found
 
 
 def temper(member: StackMember, factor: float) -> Tensor:
@@ -84,7 +50,12 @@ def network_factor(logits: Tensor, rows: Examples) -> float:
     return best
 
 
-def best_factor(members: Sequence[StackMember], share: Mapping[str, float], y: Tensor) -> float:
+def best_factor(
+    members: Sequence[StackMember],
+    share: Mapping[str, float],
+    y: Tensor,
+    rows: Tensor | None = None,  # (n,) bool, those to look at; None: all
+) -> float:
     """The inverse temperature under which rows that no member had seen are likeliest."""
     kept = [member for member in members if share.get(member.name, 0.0) > 0.0]
     if not kept:
@@ -92,6 +63,8 @@ def best_factor(members: Sequence[StackMember], share: Mapping[str, float], y: T
     total = sum(share[member.name] for member in kept)
     weights = [share[member.name] / total for member in kept]
     weights[0] += 1.0 - sum(weights)
+    if rows is not None:
+        kept, y = [replace(member, oof=member.oof[rows]) for member in kept], y[rows]
 
     def cost(factor: float) -> float:
         parts = torch.stack([temper(member, factor).exp() for member in kept])
@@ -115,27 +88,8 @@ def apply_temperature(member: _M, factor: float) -> _M:
     return member
 
 
-def judge_classes(
-    members: Sequence[StackMember],
-    weigh: Weigh,
-    y: Tensor,
-    factor: float,
-    *,
-    ordered: bool,
-    prior: Tensor | None = None,  # (n, k) what the expert says
-    trust: Tensor | None = None,  # (n,) his weight in each row, NaN where it is the one number
-) -> Verdict:
-    """The ensemble as it will answer, its weights learned from other rows than it is judged on."""
-
-    def mix_tempered(some: Sequence[StackMember], weights: Tensor) -> Tensor:
-        parts = torch.stack([temper(member, factor).exp() for member in some])
-        if trust is None:
-            return mix(parts, weights.tolist())
-        others = torch.tensor([member.name != EXPERT for member in some])
-        one = float(weights[~others].sum())
-        return mix(parts[others], weights[others].tolist(), prior, fill_trust(trust, one))
-
-    said = cross_mixed(members, weigh, mix_tempered, len(y))
+def judge_classes(said: Tensor, y: Tensor, *, ordered: bool) -> Verdict:
+    """The ensemble by probabilities, (n, k), of rows that nothing of it was learned from."""
     likely = said.gather(1, y.unsqueeze(1)).squeeze(1)
     diagram = reliability(said, y)
     low, high = bins_interval(diagram)
@@ -144,22 +98,43 @@ def judge_classes(
     found |= {"nll": loss} if math.isfinite(loss) else {}
     found["brier"] = brier(said, y)
     found |= {"crps": ranked_score(said, y)} if ordered else {}
-    return Verdict(tuple(diagram), found, class_misses(said, y), said)
+    return Verdict(tuple(diagram), found, class_misses(said, y))
 
 
 def judge_number(centre: Tensor, measured: Measured, width: float) -> Verdict:
-    """Intervals of the final width around numbers that members found without having seen them."""
-    y = measured.y
+    """Intervals around numbers that members found without having seen them.
+
+    Whether they hold is asked with a width that other rows gave; `width` is the final one.
+    """
+    y, n = measured.y, len(centre)
     assert y is not None
-    bell = NumberMixture((_Number(centre),), (1.0,), width=width)
-    spread = Distribution.spread(bell.probabilities(measured), measured.bins, measured.sets)
-    ends = [spread.interval(level) for level in NOMINAL]
-    low, high = (torch.stack(side, 1) for side in zip(*ends, strict=True))
-    diagram = held_shares(low, high, y, NOMINAL)
-    quantiles = torch.stack([spread.quantile(q) for q in SCORED_LEVELS], 1)
-    inner = torch.stack(spread.interval(LEVEL), 1)
+    ends, quantiles = (
+        torch.empty(n, len(NOMINAL), 2).double(),
+        torch.empty(n, len(SCORED_LEVELS)).double(),
+    )
+    for out in list_parts(n) or [torch.ones(n, dtype=torch.bool)]:
+        rest = ~out if not out.all() else out
+        usual = root_miss(centre[rest], y[rest])
+        spread = _spread(
+            centre[out], measured[out], number_width(centre[rest], measured[rest], usual)
+        )
+        ends[out] = torch.stack([torch.stack(spread.interval(lv), 1) for lv in NOMINAL], 1)
+        quantiles[out] = torch.stack([spread.quantile(q) for q in SCORED_LEVELS], 1)
+    diagram = held_shares(ends[..., 0], ends[..., 1], y, NOMINAL)
     found = {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
-    return Verdict(tuple(diagram), found, number_misses(centre, inner, y), centre)
+    inner = torch.stack(_spread(centre, measured, width).interval(LEVEL), 1)
+    low, high = measured.ends
+    return Verdict(tuple(diagram), found, number_misses(centre, inner, y, low=low, high=high))
+
+
+def root_miss(said: Tensor, y: Tensor) -> float:
+    """The root of the mean squared miss, never 0."""
+    return max(math.sqrt(float((said - y).square().mean())), 1e-12)
+
+
+def _spread(centre: Tensor, measured: Measured, width: float) -> Distribution:
+    bell = NumberMixture((_Number(centre),), (1.0,), width=width)
+    return Distribution.spread(bell.probabilities(measured), measured.bins, measured.sets)
 
 
 def number_width(centre: Tensor, measured: Measured, usual: float) -> float:
@@ -173,9 +148,7 @@ def number_width(centre: Tensor, measured: Measured, usual: float) -> float:
     assert y is not None
     wanted = min(math.ceil((len(measured) + 1) * LEVEL - 1e-9), len(measured))
     for factor in _WIDTHS:
-        bell = NumberMixture((_Number(centre),), (1.0,), width=factor * usual)
-        spread = Distribution.spread(bell.probabilities(measured), measured.bins, measured.sets)
-        low, high = spread.interval(LEVEL)
+        low, high = _spread(centre, measured, factor * usual).interval(LEVEL)
         if int(((low <= y) & (y <= high)).sum()) >= wanted:
             return factor * usual
     return _WIDTHS[-1] * usual

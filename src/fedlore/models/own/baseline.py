@@ -247,6 +247,19 @@ class Own:
         """The baseline `local best`."""
         return min(self.candidates, key=lambda c: c.error)
 
+    @property
+    def best_ways(self) -> list[OwnModel]:
+        """Of each kind of learner the best way to use the expert."""
+        best: dict[str, OwnModel] = {}
+        for one in sorted(self.candidates, key=lambda c: c.error):
+            best.setdefault(kind_of_learner(one.member.name), one)
+        return list(best.values())
+
+
+def kind_of_learner(name: str) -> str:
+    """A member's name without how it uses the expert."""
+    return name.partition(",")[0]
+
 
 def missing_learners() -> dict[str, str]:
     """Own learners that cannot be made here, and what to install for them."""
