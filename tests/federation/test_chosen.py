@@ -132,6 +132,9 @@ def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch,
     inside, lines = Inside(folder, monkeypatch), []
     run = inside.train(line=lines.append)
     check_same(folder, inprocess)
+    for name, model in own_models(folder).items():
+        mine, other = model.ensemble, inprocess.model(name).ensemble
+        assert (mine.network, mine.weights) == (other.network, other.weights)
     assert scores(run.rows) == scores(inprocess.run.rows)
     losses = {r["trial"]: r["loss"] for r in run.rows if "trial" in r}
     assert losses == {r["trial"]: r["loss"] for r in inprocess.run.rows if "trial" in r}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _KEPT = 40  # norms that are remembered
-_ENOUGH = 3
+ENOUGH = 3  # to tell what is usual
 
 
 @dataclass
@@ -22,7 +22,7 @@ class UsualNorm:
 
     def limit(self, trial: str, now: Sequence[float] = ()) -> float:
         """The longest that is used: beyond both what was usual and what peers send now."""
-        known = [norms for norms in (list(self._seen.get(trial, ())), now) if len(norms) >= _ENOUGH]
+        known = [norms for norms in (list(self._seen.get(trial, ())), now) if len(norms) >= ENOUGH]
         usual = max(map(statistics.median, known), default=0.0)
         return self.excess * usual if usual else float("inf")
 

@@ -19,6 +19,7 @@ from ..processes import Child, free_port, script
 from ..remote import LinkLost, fetch_page
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
+from .limits import GateLimits
 from .status import PRESENCE_FILE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -69,6 +70,7 @@ def serve_federation(
                 lambda: shown_authorities(folder),
                 log,
                 keeper.lose,
+                GateLimits(reply=federation.largest_answer << 20),
                 alarm=alarm,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
                 bell=bell,

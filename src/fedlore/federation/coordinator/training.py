@@ -142,6 +142,7 @@ class Session:
             link = self._reach()
             try:
                 with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
+                    grid.most = self.federation.largest_answer << 20
                     kept = Receipts(self.folder, self.keys, self.reports.line)
                     return self._rounds(
                         Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)

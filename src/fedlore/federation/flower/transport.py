@@ -239,8 +239,8 @@ def link() -> Iterator[None]:
         raise LinkLost(f"the server does not answer: {error}") from None
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
-        if code == 429 or code >= 500:  # of the gate: it says why
-            raise LinkLost(f"the server is not there: {error.response.text[:200]}") from None
+        if code in (413, 429) or code >= 500:  # of the gate: it says why
+            raise LinkLost(f"the server says: {plain_text(error.response.text[:200])}") from None
         raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
     except (RunNotRunningException, ObjectPullError, ObjectPushError):
         raise LinkLost("the server has given up the run") from None

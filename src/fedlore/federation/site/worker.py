@@ -1,6 +1,7 @@
 """A site at work: policy first, then the same `answer` as in every engine, then the books."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from ...models.tasks import Classification
 from ...privacy.settings import read_marks
 from ..books import SiteBooks
 from ..journal import write_state
-from ..kits.certificates import raw_key, read_public_key
+from ..kits.certificates import raw_key, read_public_key, read_site_key
 from ..processes import cut_after
 from ..remote import Refusal, plain_text
 from ..terms import (
@@ -86,6 +87,7 @@ class Worker:
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
         self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
+        self._key = read_site_key(kit.path("site.key"))
         self._vain = 0  # refusals since the last answer
         self._ready: tuple[str, Part, Guard, Questions] | None = None
 
@@ -116,9 +118,10 @@ class Worker:
             raise
         self._vain = 0
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
+        sent["upload"] = digest(reply.upload)  # the very bytes, hidden or not
         self._note(event="answered", **sent, **where)
         self._say(f"round {task.round}: {task.kind} answered")
-        return replace(reply, books=SiteBooks.of(self._books()).text())
+        return replace(reply, books=SiteBooks.of(self._books()).signed(self._key).text())
 
     def _say(self, line: str) -> None:
         """Tell the owner; a part of it may be the coordinator's words."""
@@ -208,7 +211,14 @@ class Worker:
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
         allowed = ("steps",) if task.kind == "train" else self._scores(terms)
-        return replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
+        metrics = {k: v for k, v in reply.metrics.items() if k in allowed}
+        finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
+        if len(finite) < len(metrics):
+            self._say(
+                f"not reported: {', '.join(sorted(metrics.keys() - finite.keys()))} is not finite "
+                "(nll where a test row has a label that this site's knowledge rules out)"
+            )
+        return replace(reply, metrics=finite)
 
     def _scores(self, terms: Terms) -> Sequence[str]:
         """What may be reported of test rows, which no privacy budget covers."""
