@@ -210,6 +210,9 @@ class Remote:
 
     def _push(self, task: Task, to: Sequence[str]) -> None:
         names = self.post.push(task, to, 2 * self._patience(task) + 60.0) if to else []
+        for name, (site, about, _) in list(self._asked.items()):
+            if about is task and site in to:  # it comes back: what it began before is not kept
+                del self._asked[name]
         for site, name in zip(to, names, strict=True):
             if name:
                 self._asked[name] = (site, task, time.monotonic())

@@ -7,9 +7,11 @@ made of it, so that nothing of a stranger's framing reaches the server.
 """
 
 import asyncio
+import math
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -75,6 +77,7 @@ class Gateway:
         self._twins = Twins(self.alarm)
         self._rates: dict[bytes, Bucket] = {}
         self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
+        self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
@@ -195,7 +198,7 @@ class Gateway:
         twice = self._twins.seen(keys[key], headers.get(VISIT, ""), who)
         self.presence.hear(keys[key], leaving=path == LEAVE, twice=twice)
         if int(headers.get("content-length", 0)) > self.largest(key, path):
-            raise self.too_large(keys[key])
+            raise self.too_large(key)
         return key
 
     def largest(self, key: bytes | None, path: str) -> int:
@@ -205,7 +208,10 @@ class Gateway:
         left = self._left.get(key, self.limits.reply)
         return min(self.limits.body, left) if path in PUSHES else self.limits.body
 
-    def too_large(self, who: str) -> TurnedAway:
+    def too_large(self, key: bytes | None) -> TurnedAway:
+        who = "a stranger"
+        if key is not None:
+            self._cut[key], who = time.monotonic(), self.keys().get(key, "?")
         return TurnedAway(
             413,
             f"{who} sends more than {self.limits.body >> 20} MB at once or "
@@ -225,9 +231,10 @@ class Gateway:
     def carried(self, key: bytes, path: str, received: int, sent: int) -> None:
         """So many bytes of a site went on, and so many back."""
         self.presence.carry(self.keys().get(key, "?"), received, sent)
+        paused = time.monotonic() - self._cut.get(key, -math.inf) < self.limits.pause
         if path in PUSHES:
             self._left[key] = self._left.get(key, self.limits.reply) - received
-        elif path == PULL and sent:  # a task
+        elif path == PULL and sent and not paused:  # a task
             self._left[key] = self.limits.reply
 
     def open_answer(self, target: bytes) -> VisitAnswer:
@@ -312,7 +319,7 @@ class Visit:
             while isinstance(event := await self._next(talk), h11.Data):
                 body += event.data
                 if len(body) > most:
-                    raise self._gate.too_large(self._who)
+                    raise self._gate.too_large(key)
         if key is None:
             return self._gate.open_answer(head.target)
         if path == ENTER:

@@ -12,6 +12,7 @@ class GateLimits:
     head: int = 16_384  # bytes of a request's head
     body: int = 16 << 20  # bytes of a request: Flower cuts tensors into pieces of 5 MB
     reply: int = 64 << 20  # bytes that a site may send for each task that it was given
+    pause: float = 60.0  # seconds for which one that sent more may send nothing
     strangers: int = 128  # connections that nobody has signed on yet; the oldest makes room
     address: int = 64  # of them from one address
     patience: float = 10.0  # seconds for a handshake and the head of a first request

@@ -30,7 +30,7 @@ from ..terms import (
     version_of_terms,
 )
 from .audit import AuditLog, HeldReceipts, Questions, describe_payload
-from .consent import refuse_breach, refuse_other_terms
+from .consent import keep_offer, refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
 from .lore import PERSONAL, LoreSite
@@ -75,7 +75,7 @@ class PlainSite:
         remembered = recall(self._recipe, task.sent, memory)
         own = own_params(self._recipe.algorithm, task.sent, remembered)
         about = {"run": self._run, "round": task.round, "terms": self._text}
-        write_state(self._kit.path(PERSONAL), about, {"model": own})
+        write_state(self._kit.path(PERSONAL), about, {"model": own}, private=True)
 
 
 class Worker:
@@ -171,8 +171,9 @@ class Worker:
         self, task: Task, asked: Task, terms: Terms, text: str, where: dict[str, Any]
     ) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
+        keep_offer(self._kit, terms, text)
         policy.refuse(terms, task)  # first: another version may have other tasks
-        refuse_other_terms(self._kit, terms, text)
+        refuse_other_terms(self._kit, terms)
         refuse_breach(terms, task)
         part, guard, questions = self._prepared(terms, text)
         if task.kind in TASK_KINDS:
