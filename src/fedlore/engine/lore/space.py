@@ -302,7 +302,11 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
 
 
 def untried_candidates(candidates: Sequence[Candidate], rounds: int) -> Sequence[Candidate]:
-    """Those for which there are too few rounds: the last ones."""
+    """Those for which there are too few rounds: the last ones.
+
+    >>> len(untried_candidates([Candidate()] * 12, 20)), len(untried_candidates([Candidate()], 20))
+    (6, 0)
+    """
     tried = rungs(len(candidates), rounds)
     return candidates[tried[0][0] :] if tried else ()
 

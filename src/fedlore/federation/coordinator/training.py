@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import shutil
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,7 @@ from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
 
 SCALER = "scaler.weights"  # of the last training, for one whose sums are withheld
-RESTARTS = 3  # of a training that gets no further because sums of it are withheld
+RESTARTS = 10  # of a training that gets no further because sums of it are withheld
 PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
@@ -165,6 +165,18 @@ class Session:
                     raise QuorumLost(f"{error}. {kept}") from None
                 else:
                     self.reports.line(f"{error}: the round is void and is tried again")
+                    if isinstance(error, SumWithheld):
+                        self._await_sites()
+
+    def _await_sites(self) -> None:
+        """Until all sites are here, or a deadline: the same sum over them is opened again."""
+        end = time.monotonic() + self.federation.deadline
+        with suppress(LinkLost):
+            while time.monotonic() < end:
+                here = link_of(self.folder).online()
+                if all(here.get(key) for key in self.keys.values()):
+                    return
+                time.sleep(0.5)
 
     def _begin_anew(self, reason: str) -> None:
         """The training again, from another start: what was summed of the old one stays told."""
@@ -243,7 +255,7 @@ class Session:
         if untried and not self.steps and not self.federation.privacy.spends:
             self.reports.line(
                 f"{common.rounds} rounds are too few for all candidates: never tried are "
-                + ", ".join(map(str, untried))
+                + "; ".join(map(str, untried))
             )
         found = conduct(
             remote,

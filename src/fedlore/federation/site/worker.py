@@ -90,6 +90,7 @@ class Worker:
         self._key = read_site_key(kit.path("site.key"))
         self._vain = 0  # refusals since the last answer
         self._ready: tuple[str, Part, Guard, Questions] | None = None
+        self._changed = ""  # what is said where rows are not those that the training began with
 
     def __call__(self, asked: Task, text: str) -> Reply:
         task = asked.question() if asked.kind in TASK_KINDS else asked
@@ -176,6 +177,8 @@ class Worker:
         refuse_other_terms(self._kit, terms)
         refuse_breach(terms, task)
         part, guard, questions = self._prepared(terms, text)
+        if task.kind == "ensemble" and self._changed:
+            raise Refusal(self._changed)
         if task.kind in TASK_KINDS:
             questions.allow(task, text, most=policy.max_questions)
         read = guard.summed(task)
@@ -228,6 +231,14 @@ class Worker:
     def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
         """What was summed of these rows before, in whichever run."""
         version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y)
+        self._changed = ""
+        if not version.began(self._kit.state / "run.json", terms.run):
+            self._changed = (
+                "this site's rows have changed since this training began, so its folds say nothing "
+                "of them: train anew, or put the rows of then back"
+            )
+            self._say(self._changed)
+            self._note(event="noticed", kind="data", reason=self._changed)
         return SumLedger(self._asked, terms.run, version, noised=terms.privacy.spends)
 
     def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
