@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.household import wait_for_sites
 from fedlore.federation.processes import Child
 
-from .inside import check_undisturbed, reference
 from .test_masked import HIDDEN
 from .test_processes import running, trial
 from .test_strangers import superlink_of
