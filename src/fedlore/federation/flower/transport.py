@@ -235,7 +235,10 @@ def link() -> Iterator[None]:
         yield
     except httpx.TransportError as error:
         if "certificate" in str(error).lower():
-            raise NotTrusted(f"the server's certificate is not accepted: {error}") from None
+            raise NotTrusted(
+                f"the server's certificate is not accepted: {error}. If its authority was renewed "
+                "while this site was away, put the coordinator's new ca.crt into the site's folder"
+            ) from None
         raise LinkLost(f"the server does not answer: {error}") from None
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
