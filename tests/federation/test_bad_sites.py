@@ -12,6 +12,7 @@ from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.household import wait_for_sites
 from fedlore.federation.processes import Child
 
+from .test_chosen import MENU
 from .test_masked import HIDDEN
 from .test_processes import running, trial
 from .test_strangers import superlink_of
@@ -46,6 +47,16 @@ def respond(message, site, answerer):
             time.sleep(10_000.0)
         return answerer(task, terms)
     return usual(message, site, stalling)
+node.respond = respond
+"""
+BOAST = """
+def respond(message, site, answerer):
+    def boasting(task, terms):
+        reply = answerer(task, terms)
+        times = {k: {n: 1000 * t for n, t in b.items()} for k, b in reply.upload.items()}
+        sums = task.kind in ("vote", "gram", "moments")
+        return replace(reply, upload=times, rows=1000 * reply.rows) if sums else reply
+    return usual(message, site, boasting)
 node.respond = respond
 """
 
@@ -104,3 +115,16 @@ def test_a_site_that_hangs_while_masks_are_taken_off_is_left_out_and_named(tmp_p
     assert [n.site for n in named] == [BAD]
     assert max(times[3:]) < 10.0, times  # the deadline is not paid for ever
     assert BAD in read_status(folder)["sites"]
+
+
+def test_a_thousand_times_the_rows_turn_no_choice_and_are_named(tmp_path):
+    """The sums and votes are consistent: only the other sites show that they cannot be."""
+    changes = [("hidden = [64, 64]", "hidden = [6]"), ("epochs = 5", "epochs = 1")]
+    changes += [('recipe = "none"', 'recipe = "lore"'), ("\n[model]", MENU)]
+    folder = trial(tmp_path / "fed", *changes, sites=4, rounds=3)
+    notices = []
+    with bad_site(folder, BOAST):
+        train_federation(folder, reports=Reports(notice=notices.append))
+    rejected = [n for n in notices if n.what == "rejected"]
+    assert {n.site for n in rejected} == {BAD} and {n.kind for n in rejected} >= {"gram", "vote"}
+    assert all("rows" in n.detail and "middle site" in n.detail for n in rejected)

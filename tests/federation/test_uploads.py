@@ -123,8 +123,9 @@ def given_sums(rows, scale):
 @pytest.mark.parametrize(("rows", "scale", "words"), [(5000, 1, "rows"), (20, 100, "mean square")])
 def test_sums_far_from_those_of_all_others_are_rejected_and_named(rows, scale, words):
     replies = [Reply(n, 0, given_sums(20 + i, 1.0), 20 + i) for i, n in enumerate("abc")]
-    assert find_odd("gram", replies, 30.0) == {}
-    odd = find_odd("gram", [*replies, Reply("d", 0, given_sums(rows, scale), rows)], 30.0)
+    asked = Task("gram", 0)
+    assert find_odd(asked, replies, 8.0) == {}
+    odd = find_odd(asked, [*replies, Reply("d", 0, given_sums(rows, scale), rows)], 8.0)
     assert list(odd) == ["d"] and words in odd["d"]
 
 

@@ -114,7 +114,7 @@ def sum_replies(transport: Transport, task: Task) -> Params:
 MOST_VOTES = 3.0  # times the rows of the middle client, for which a single one's vote may count
 
 
-def _cap_votes(replies: Sequence[Reply]) -> Sequence[Reply]:
+def _cap_votes(replies: list[Reply]) -> list[Reply]:
     """Votes of single clients, none of which decides alone; sums are what they are."""
     rows = [float(r.upload["vote"]["rows"]) for r in replies]
     most = MOST_VOTES * statistics.median(rows)

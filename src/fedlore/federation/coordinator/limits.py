@@ -43,10 +43,9 @@ class Strangers:
         elif sum(map(len, self._here.values())) >= self._most:
             crowd = max(self._here, key=lambda one: len(self._here[one]))
         if crowd:
-            number_of_oldest = next(iter(self._here[crowd]))
-            close_oldest = self._here[crowd][number_of_oldest]
-            self.drop(number_of_oldest, crowd)
-            close_oldest()
+            oldest, close_it = next(iter(self._here[crowd].items()))
+            self.drop(oldest, crowd)
+            close_it()
         self._here.setdefault(who, {})[number] = close
         return crowd
 

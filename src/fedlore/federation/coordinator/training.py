@@ -158,11 +158,11 @@ class Session:
                     anew += 1
                     self._begin_anew(str(error))
                 elif void >= ATTEMPTS:
-                    kept = f"The journal holds round {done}: mend the sites, then go on with "
-                    kept += "fedlore train --resume"
+                    after = f"The journal holds round {done}: mend the sites, then go on with "
+                    after += "fedlore train --resume"
                     if self.entry is None:
-                        kept = "No round is journalled yet: mend the sites, then fedlore train"
-                    raise QuorumLost(f"{error}. {kept}") from None
+                        after = "No round is journalled yet: mend the sites, then fedlore train"
+                    raise QuorumLost(f"{error}. {after}") from None
                 else:
                     self.reports.line(f"{error}: the round is void and is tried again")
                     if isinstance(error, SumWithheld):

@@ -95,37 +95,34 @@ def _bad_moments(reply: Reply) -> str | None:
 
 
 MOST_ROWS = 100.0  # times the rows of the middle site, beyond which a site is not believed
-_Compared = dict[str, tuple[float | None, Callable[[Reply], float]]]
-#: What is compared between sites, how many times the middle one's it may be (None: `excess`).
-_BY_KIND: dict[str, _Compared] = {
-    "vote": {"rows": (MOST_ROWS, lambda r: float(r.upload["vote"]["rows"]))},
-    "moments": {"rows": (MOST_ROWS, lambda r: float(r.upload["moments"]["rows"].max()))},
-    "gram": {
-        "rows": (MOST_ROWS, lambda r: float(r.upload["gram"]["free"]) + 1.0),
-        "mean square of a row": (None, lambda r: _per_row(r.upload["gram"], "squares")),
-        "mean square of a label": (None, lambda r: _per_row(r.upload["gram"], "energy")),
-    },
+_ROWS: dict[str, Callable[[Params], float]] = {
+    "vote": lambda sums: float(sums["rows"]),
+    "moments": lambda sums: float(sums["rows"].max()),
+    "gram": lambda sums: float(sums["free"]) + 1.0,
 }
 
 
-def _per_row(sums: Params, name: str) -> float:
-    values = sums[name]
-    if name == "squares":
-        values = unpack_gram(sums, len(sums["cross"])).trace()
-    return float(values) / max(float(sums["free"]) + 1.0, 1.0)
-
-
-def find_odd(kind: str, replies: Sequence[Reply], excess: float) -> dict[str, str]:
+def find_odd(task: Task, replies: Sequence[Reply], excess: float) -> dict[str, str]:
     """By site, why what it says of its rows is too far from what the others say."""
-    found: dict[str, str] = {}
-    for what, (times, of) in _BY_KIND.get(kind, {}).items() if len(replies) >= ENOUGH else ():
-        values = {reply.client: of(reply) for reply in replies}
-        middle = statistics.median(values.values())
-        limit = (times or excess) * middle
-        for name, value in values.items():
-            if middle > 0 and value > limit:
-                found[name] = f"{what} {value:.4g} where the middle site has {middle:.4g}"
+    if task.kind not in _ROWS or len(replies) < ENOUGH:
+        return {}
+    sums = {reply.client: reply.upload[task.kind] for reply in replies}
+    rows = {name: _ROWS[task.kind](one) for name, one in sums.items()}
+    found = _beyond("rows", rows, MOST_ROWS)
+    if task.kind == "gram" and not task.sent:  # behind a bend sites differ by their ranges
+        traces = {n: float(unpack_gram(one, len(one["cross"])).trace()) for n, one in sums.items()}
+        each = {name: trace / max(rows[name], 1.0) for name, trace in traces.items()}
+        found |= _beyond("a mean square of features of", each, excess**2)
     return found
+
+
+def _beyond(what: str, values: Mapping[str, float], times: float) -> dict[str, str]:
+    middle = statistics.median(values.values())
+    return {
+        name: f"{what} {value:.4g} where the middle site has {middle:.4g}"
+        for name, value in values.items()
+        if middle > 0 and value > times * middle
+    }
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ class Judged:
         if task.kind == "train":
             odd = self._too_long(task, norms, summed=any(reply.members for reply in replies))
         else:  # noise or masks leave nothing to compare
-            odd = {} if self.check else find_odd(task.kind, replies, self.usual.excess)
+            odd = {} if self.check else find_odd(task, replies, self.usual.excess)
         for name, why in sorted(odd.items()):
             self.watch(Notice("rejected", name, task.round, task.kind, why))
         good = [reply for reply in replies if reply.client not in odd]
