@@ -105,6 +105,14 @@ def test_what_changes_from_run_to_run_needs_no_new_consent(folder):
         assert len(describe_changes(terms, replace(terms, **other))) == 1
 
 
+def test_terms_are_shown_without_what_they_would_do_to_a_screen(folder):
+    terms = terms_in(folder)
+    odd = replace(terms.model, kind="theirs", settings={"\x1b[2J\nrounds: 3 -> 3": "\x1b[0m"})
+    for before in (terms, None):
+        lines = describe_changes(before, replace(terms, model=odd))
+        assert any("u001b" in line for line in lines) and all(line.isprintable() for line in lines)
+
+
 def test_a_kit_that_has_agreed_to_nothing_does_not_join(home):
     text = (home / "site.toml").read_text()
     (home / "site.toml").write_text("\n".join(x for x in text.split("\n") if "agreed" not in x))

@@ -97,9 +97,14 @@ def describe_changes(before: Terms | None, after: Terms) -> list[str]:
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, Mapping) and inner:
-            yield from _flat(inner, f"{above}{name}.")
+            yield from _flat(inner, f"{above}{_plain(name)}.")
         else:
-            yield above + name, inner
+            yield above + _plain(name), inner
+
+
+def _plain(name: str) -> str:
+    """A key as it may be shown: those of settings are the coordinator's words."""
+    return json.dumps(name)[1:-1]
 
 
 _ROUNDED = 1e-9

@@ -115,7 +115,7 @@ class Worker:
             self._vain += 1
             if self._vain > _VAIN:  # who only asks in vain shall not fill the disk with it
                 time.sleep(1.0)
-            _log.exception("round %s: %s refused", task.round, task.kind)
+            _log.exception("round %s: %s refused", task.round, plain_text(task.kind))
             raise
         self._vain = 0
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
