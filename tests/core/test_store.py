@@ -221,3 +221,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FedloreError, match="cannot write to .*file"):
         write_rows([], tmp_path / "file" / "rows.jsonl")
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device: .*status.json"):
+        write_whole(tmp_path / "status.json", "{}")
+    assert list(tmp_path.iterdir()) == []

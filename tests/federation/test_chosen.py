@@ -37,7 +37,7 @@ from fedlore.models.own.members import OrderMember, see_order
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.budget import Ledger
 
-from .inside import Crash, Inside, around, edited, small
+from .inside import Crash, Inside, around, audit_lines, edited, small
 
 MENU = """
 [search_space]
@@ -132,6 +132,9 @@ def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch,
     inside, lines = Inside(folder, monkeypatch), []
     run = inside.train(line=lines.append)
     check_same(folder, inprocess)
+    for name, model in own_models(folder).items():
+        mine, other = model.ensemble, inprocess.model(name).ensemble
+        assert (mine.network, mine.weights) == (other.network, other.weights)
     assert scores(run.rows) == scores(inprocess.run.rows)
     losses = {r["trial"]: r["loss"] for r in run.rows if "trial" in r}
     assert losses == {r["trial"]: r["loss"] for r in inprocess.run.rows if "trial" in r}
@@ -461,3 +464,31 @@ def test_a_site_refuses_questions_of_older_versions(tmp_path, kind):
     text = terms_of(read_deployed(folder), run="r", participants=4).text()
     with pytest.raises(Refusal, match=f"unknown task '{kind}'"):
         site(Task(kind, 0), text)
+
+
+def test_rows_that_change_between_training_and_the_last_fit_are_noticed(tmp_path):
+    folder = chosen(tmp_path / "fed", sites=3)
+    home, text = local_sites(folder)[0], terms_of(read_deployed(folder), run="r", participants=3)
+    Worker(read_kit(home))(Task("gram", 0), text.text())
+    asked = Task("ensemble", 4, trial="0/main/3")
+    rows = (home / "train.csv").read_text().splitlines()
+    (home / "train.csv").write_text("\n".join(rows[:-1]) + "\n")
+    for _ in range(2):
+        with pytest.raises(Refusal, match="rows have changed since this training began"):
+            Worker(read_kit(home))(asked, text.text())
+    assert "noticed" in {line["event"] for line in audit_lines(home)}
+    other = replace(text, run="another")
+    with pytest.raises(Exception, match="^(?!.*rows have changed)"):  # it began with these
+        Worker(read_kit(home))(asked, other.text())
+
+
+def test_candidates_for_which_there_are_too_few_rounds_are_named(tmp_path, monkeypatch):
+    many = MENU.replace("candidates = [", "candidates = [\n  {lr = 0.001},")
+    folder = chosen(tmp_path / "fed", sites=3, search_space=many)
+    lines = []
+    with pytest.raises(Crash):
+        Inside(folder, monkeypatch).train(
+            line=lambda text: lines.append(text) or crash_at("never tried")(text)
+        )
+    assert lines[-1].startswith("3 rounds are too few for all candidates: never tried are ")
+    assert lines[-1].count("; ") == 1  # of three, one is tried

@@ -77,8 +77,9 @@ def test_a_half_pushed_reply_holds_up_nobody_and_comes_when_it_is_whole(server):
 def test_nobody_waits_for_what_is_not_asked_for_any_more(server):
     server.put(reply("slow", "a"), about="a", without=("ConfigRecord",))
     courier = RunCourier(server, 1)
-    assert courier.pull_messages(["a"]) == []
+    assert courier.pull_messages(["a"]) == [] and server.confirmed == []
     assert courier.pull_messages([]) == [] and courier._arriving == {}
+    assert len(server.confirmed) == 1  # which makes the server forget what it holds of it
 
 
 def test_a_part_that_was_never_sent_ends_the_reply(server):
@@ -101,8 +102,9 @@ def test_what_cannot_be_put_together_is_one_sites_bad_reply(server):
     assert isinstance(found, BadReply) and found.about == "a"
 
 
-def test_a_reply_without_end_is_cut_off(server, monkeypatch):
-    monkeypatch.setattr("fedlore.federation.flower.messages._MOST", 100)
+def test_a_reply_without_end_is_cut_off(server):
     server.put(reply("x" * 1000, "a"), about="a")
-    (found,) = RunCourier(server, 1).pull_messages(["a"])
-    assert found == BadReply("a", "more than 100 bytes")
+    courier = RunCourier(server, 1)
+    courier.most = 100
+    (found,) = courier.pull_messages(["a"])
+    assert found == BadReply("a", "more than 100 bytes") and len(server.confirmed) == 1

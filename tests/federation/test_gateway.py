@@ -242,6 +242,40 @@ def test_a_flood_of_silent_strangers_shuts_nobody_out(tmp_path):
     assert any("too many connections" in line for line in stage.lines)
 
 
+def test_who_floods_the_gate_shuts_out_himself_alone(tmp_path):
+    """Another address that was slow to begin its handshake still has its line."""
+    with staged(tmp_path, strangers=8, address=6, patience=30.0) as stage:
+        slow = socket.create_connection(("127.0.0.1", stage.door))
+        crowd = [
+            socket.create_connection(("127.0.0.1", stage.door), source_address=("127.0.0.2", 0))
+            for _ in range(40)
+        ]
+        wait_until(lambda: any("refused 127.0.0.2: too many" in line for line in stage.lines))
+        context = ssl.create_default_context(cafile=str(stage.ca))
+        with context.wrap_socket(slow, server_hostname="localhost") as line:
+            line.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert line.recv(100).startswith(b"HTTP/1.1 200")
+        for one in crowd:
+            one.close()
+
+
+def test_what_a_site_sends_for_one_task_is_bounded_before_it_is_read(tmp_path):
+    push, part = "/v1/fleet/push-object", b"x" * 400
+    with staged(tmp_path, reply=1000, pause=0.2) as stage, stage.client() as client:
+
+        def pushed():
+            return client.post(push, content=part, headers=signed()).status_code
+
+        assert [pushed(), pushed(), pushed(), pushed()] == [200, 200, 413, 413]
+        assert sum(len(body) for path, body, _ in stage.behind.seen if path == push) == 800
+        client.post(PULL, content=b"task", headers=signed())
+        assert pushed() == 413  # for another task as much again, though not at once
+        time.sleep(0.3)
+        client.post(PULL, content=b"task", headers=signed())
+        assert pushed() == 200
+    assert any("largest_answer" in line for line in stage.lines)
+
+
 def test_a_slow_stranger_is_hung_up_on(tmp_path):
     with staged(tmp_path, patience=0.3) as stage:
         began = time.monotonic()

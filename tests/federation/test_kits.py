@@ -178,6 +178,20 @@ def test_an_authority_is_renewed_beside_the_old_one(folder):
     assert trusts(learned, folder) and not trusts(old, folder)
 
 
+def test_a_coordinator_that_moves_needs_a_certificate_and_no_new_consent(folder):
+    def agreed():
+        return terms_of(read_deployed(folder), run="", participants=0).fingerprint()
+
+    before = agreed()
+    edited(folder / "federation.toml", ("coke.example:9300", "elsewhere.example:9400"))
+    renew_server(folder)
+    names = read_certificate(folder / "server.pem").extensions.get_extension_for_class(
+        SubjectAlternativeName
+    )
+    assert "elsewhere.example" in str(names.value) and agreed() == before
+    assert trusts((folder / "ca.crt").read_bytes(), folder)
+
+
 def test_a_server_s_word_makes_no_authority(folder, tmp_path):
     """Who has stolen server.key may show what he likes: the old authority's key has to sign it."""
     old = (folder / "ca.crt").read_bytes()

@@ -79,6 +79,18 @@ def test_terms_that_were_not_agreed_to_get_nothing_until_the_owner_accepts_them(
         worker(first_task(terms_in(folder)), terms_in(folder).text())
 
 
+def test_terms_that_the_policy_refuses_can_be_looked_at_and_accepted(folder, home):
+    """An owner who is told that his policy refuses them has a way out of it."""
+    other = terms_in(folder, privacy=Privacy(secure_aggregation=True))
+    accept_terms(read_kit(home), other, policy=True)
+    bare, worker = terms_in(folder), Worker(read_kit(home))
+    with pytest.raises(Refusal, match="policy: secure aggregation is demanded"):
+        worker(first_task(bare), bare.text())
+    said = CliRunner().invoke(app, ["accept", str(home), "--yes", "--policy"])
+    assert said.exit_code == 0 and bare.fingerprint()[:12] in said.output
+    assert Worker(read_kit(home))(first_task(bare), bare.text()).upload
+
+
 def test_what_changes_from_run_to_run_needs_no_new_consent(folder):
     terms = terms_in(folder)
     for same in (
@@ -91,6 +103,14 @@ def test_what_changes_from_run_to_run_needs_no_new_consent(folder):
     for other in ({"largest": 1e9}, {"sample": 0.5}, {"privacy": privacy}, {"seed": 1}):
         assert replace(terms, **other).fingerprint() != terms.fingerprint()
         assert len(describe_changes(terms, replace(terms, **other))) == 1
+
+
+def test_terms_are_shown_without_what_they_would_do_to_a_screen(folder):
+    terms = terms_in(folder)
+    odd = replace(terms.model, kind="theirs", settings={"\x1b[2J\nrounds: 3 -> 3": "\x1b[0m"})
+    for before in (terms, None):
+        lines = describe_changes(before, replace(terms, model=odd))
+        assert any("u001b" in line for line in lines) and all(line.isprintable() for line in lines)
 
 
 def test_a_kit_that_has_agreed_to_nothing_does_not_join(home):

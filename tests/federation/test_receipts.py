@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 
-from .inside import Inside, edited, small
+from .inside import Inside, audit_lines, edited, small
 from .test_masked import home_of
 
 PLANTS = ("plant-1", "plant-2", "plant-3")
@@ -191,6 +192,43 @@ def test_a_task_with_a_receipt_that_nobody_signed_gets_nothing(folder):
     with pytest.raises(Refusal, match="cannot be read"):
         worker(Task("moments", 0, receipt=SiteBooks().text()), terms.text())
     assert worker(Task("moments", 0), terms.text()).upload
+
+
+def test_a_roll_of_later_than_now_is_refused_and_one_that_was_taken_before_is_forgotten(folder):
+    """Else a log that is cut would never be noticed again: no roll would be newer."""
+    home, ca, now = home_of(folder), (folder / "ca.crt").read_bytes(), 1000.0
+    held, of = HeldReceipts(home, b"key", lambda: now), name_key(b"other")
+    books = {of: SiteBooks(8, "8").text()}
+    with pytest.raises(FedloreError, match="is of 99999000 s from now"):
+        held.take(sign_roll(folder, books, 1e8), ca)
+    (home / RECEIPTS).write_text(json.dumps({"at": 1e8, "books": books}))
+    again = HeldReceipts(home, b"key", lambda: now)
+    (line,) = again.take(sign_roll(folder, {of: SiteBooks(6, "6").text()}, now), ca)
+    assert "went back" in line
+
+
+def test_a_roll_that_claims_a_million_lines_locks_nobody_out(folder):
+    home = home_of(folder)
+    worker, text = Worker(read_kit(home)), terms_of(read_deployed(folder), run="x", participants=3)
+    own = name_key(raw_key(enrolled_keys(folder)["plant-1"]))
+    for claim in (SiteBooks(10**6, "a"), SiteBooks(10**6, "a", signature="AAAA")):
+        roll = sign_roll(folder, {own: claim.text()}, 5.0 + len(claim.signature))
+        assert worker(Task("moments", 0, receipt=roll), text.text()).upload
+    said = [e["reason"] for e in audit_lines(home) if e["event"] == "noticed"]
+    assert said == ["the books of this site are not as this site has signed them: not believed"]
+
+
+def test_the_audit_log_has_the_hash_of_each_upload_and_the_coordinator_a_signature(
+    folder, monkeypatch
+):
+    trained(folder, monkeypatch)
+    lines = [e for e in audit_lines(home_of(folder)) if e["event"] == "answered"]
+    assert all(len(line["upload"]) == 64 for line in lines)
+    assert len({e["upload"] for e in lines if e["kind"] == "train"}) == 2
+    kept, key = json.loads((folder / RECEIPTS).read_text()), enrolled_keys(folder)["plant-1"]
+    books = SiteBooks.read(kept[name_key(raw_key(key))])
+    assert books.signed_by(raw_key(key)) and books.audit == len(audit_lines(home_of(folder)))
+    assert not replace(books, audit=books.audit - 1).signed_by(raw_key(key))
 
 
 @pytest.mark.parametrize("text", ["", "{}x", "[]", '{"audit": -1}', '{"audit": "1"}', '{"x": 1}'])

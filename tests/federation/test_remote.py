@@ -1,12 +1,20 @@
 """Quorum, deadline, late replies and sites that come back, over a post of paper."""
 
+import threading
 import time
 from dataclasses import dataclass, field
 
 import pytest
 
 from fedlore.core.wire import Reply, Task
-from fedlore.federation.remote import Letter, QuorumLost, Remote, plain_text
+from fedlore.federation.remote import (
+    Letter,
+    LinkLost,
+    QuorumLost,
+    Remote,
+    attend,
+    plain_text,
+)
 
 
 @dataclass
@@ -170,3 +178,46 @@ def test_what_others_say_is_one_short_line():
     assert plain_text("a\x1b[2J\nb\u202e") == "a\\x1b[2J\\nb\\u202e"
     assert len(plain_text("x" * 100_000)) == 503
     assert plain_text("at least 3, ε = 4") == "at least 3, ε = 4"
+
+
+def test_a_site_that_stalls_twice_is_left_out_named_and_asked_again_once_it_is_started_again():
+    post = Paper(here=everyone(), delay={"c": 10**6})
+    transport, notices = remote(post, deadline=0.05)
+    for round in (1, 2, 3):
+        assert names(transport.exchange(Task("train", round), "abc")) == ["a", "b"]
+    assert (2, "c") in post.asked and (3, "c") not in post.asked
+    silent = [n for n in notices if n.what == "silent"]
+    assert [n.site for n in silent] == ["c", "c"] and "left out" in silent[1].detail
+    transport.exchange(Task("unmask", 3), "abc")  # of a filter: no other training
+    assert post.asked[-1] == (3, "b")
+    post.here["c"] = "2"
+    transport.exchange(Task("train", 4), "abc")
+    assert (4, "c") in post.asked
+    transport.exchange(Task("train", 1, trial="0/0/3"), "abc")  # another training
+    assert (1, "c") in post.asked[-3:]
+
+
+def test_who_stalls_is_waited_for_where_there_is_no_quorum_otherwise():
+    post = Paper(here=everyone(), delay={"c": 10**6})
+    transport, _ = remote(post, deadline=0.05, quorum=3)
+    for round in (1, 2, 3):
+        with pytest.raises(QuorumLost):
+            transport.exchange(Task("train", round), "abc")
+    assert (3, "c") in post.asked
+
+
+def test_a_site_says_once_that_it_cannot_reach_its_coordinator():
+    said, stop = [], threading.Event()
+
+    class Gone:
+        def enter(self):
+            if len(said) == 2:
+                stop.set()
+            raise LinkLost("nobody answers" if len(said) < 1 or stop.is_set() else "it is full")
+
+        def leave(self):
+            raise LinkLost("gone")
+
+    stop.wait = lambda seconds: stop.is_set()
+    attend(Gone(), stop, on_lost=said.append)
+    assert said[:2] == ["nobody answers", "it is full"]

@@ -41,7 +41,7 @@ def test_a_logistic_model_that_hears_does_so_deployed_too(tmp_path):
 def test_rounds_have_one_default(tmp_path):
     path = write(tmp_path)
     assert read_deployed(tmp_path).rounds == read_federation(path).rounds == Federation().rounds
-    assert read_deployed(tmp_path).excess == 30.0
+    assert read_deployed(tmp_path).excess == 8.0
     assert terms_of(read_deployed(tmp_path), run="x", participants=2).rounds == 20
 
 

@@ -1,6 +1,7 @@
 """A site's policy wins, its memory follows what was accepted, and its books are honest."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 
@@ -103,6 +104,21 @@ def test_only_allowed_metrics_leave(home, terms):
     )
     reply = Worker(read_kit(home))(first_task(terms, kind="evaluate"), terms.text())
     assert set(reply.metrics) == {"ta"}
+
+
+def test_a_score_that_is_not_finite_stays_at_home_and_the_others_leave(home, terms, monkeypatch):
+    """nll is infinite where a test row has a label that the site's range rules out."""
+    said, usual = [], worker_module.answer
+
+    def ruled_out(*asked):
+        reply, memory = usual(*asked)
+        return replace(reply, metrics=dict(reply.metrics) | {"nll": math.inf}), memory
+
+    monkeypatch.setattr(worker_module, "answer", ruled_out)
+    worker = Worker(read_kit(home), said.append)
+    reply = worker(first_task(terms, kind="evaluate"), terms.text())
+    assert set(reply.metrics) == {"ta", "pov"}
+    assert any("not reported: nll is not finite" in line for line in said)
 
 
 def test_a_task_that_is_sent_again_gets_the_very_same_reply(home, terms, monkeypatch):

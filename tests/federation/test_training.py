@@ -6,17 +6,21 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from fedlore import FedloreError, Knowledge
+from fedlore.cli import federation as federation_cli
+from fedlore.engine import Run
 from fedlore.federation import terms
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal, read_state
-from fedlore.federation.remote import LinkLost, QuorumLost
+from fedlore.federation.remote import LinkLost, Notice, QuorumLost
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version
@@ -174,6 +178,37 @@ def test_a_refusal_is_told_at_both_ends(folder, monkeypatch):
     reasons = {n.detail for n in told if n.what == "refused"}
     assert reasons == {"policy: at least 4 participants, this federation has 3"}
     assert "at least 4 participants" in (home / "audit.jsonl").read_text()
+
+
+def test_without_any_round_nobody_is_told_to_resume(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    inside.absent |= {"plant-1", "plant-2"}
+    with pytest.raises(QuorumLost, match=r"No round is journalled yet: mend .* fedlore train$"):
+        inside.train()
+
+
+def test_what_a_training_writes_is_its_owner_s_alone(folder, monkeypatch):
+    before = os.umask(0o022)
+    try:
+        Inside(folder, monkeypatch).train()
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    written = [*(folder / "journal").iterdir(), folder / "shared.weights", folder / "scores.jsonl"]
+    written += [home / "personal.weights" for home in local_sites(folder)]
+    assert {path.name for path in written if path.stat().st_mode & 0o077} == set()
+
+
+def test_a_line_for_each_round_has_one_time_of_each_site(folder, monkeypatch):
+    """Whatever trials of lore came before it."""
+    said = []
+    monkeypatch.setattr(federation_cli, "current_screen", lambda: SimpleNamespace(say=said.append))
+    reports = federation_cli._reports(folder, None)
+    for round in range(100):
+        for site in ("a", "b"):
+            reports.notice(Notice("reply", site, round, "train", seconds=float(round)))
+    reports.round(Run({}, 1, rows=[{"merged": 2, "asked": 2}]), 3.0)
+    assert said == ["round 1/3: 2 of 2 sites merged in 3.0 s (a 99.0 s, b 99.0 s)"]
 
 
 def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):

@@ -70,7 +70,7 @@ def test_norms_that_grow_slowly_or_are_nothing_are_borne():
 
 
 def test_below_the_quorum_the_round_is_void():
-    with pytest.raises(QuorumLost, match="3 uploads are of a usual norm, the quorum is 4"):
+    with pytest.raises(QuorumLost, match="3 uploads are of usual size, the quorum is 4"):
         judged(HONEST | {"d": 998.0}, quorum=4)
 
 
@@ -95,13 +95,20 @@ def longer(task, reply):
     return lengthened(reply) if task.kind == "train" else reply
 
 
-def test_a_long_upload_changes_nothing(tmp_path, monkeypatch):
+def turned(task, reply):
+    if task.kind != "train":
+        return reply
+    return replace(reply, upload={"model": tree.scale(reply.upload["model"], -25.0)})
+
+
+@pytest.mark.parametrize("attack", [longer, turned])
+def test_a_long_upload_changes_nothing(tmp_path, monkeypatch, attack):
     folder = small(tmp_path / "fed", sites=4)
     inside = Inside(folder, monkeypatch)
-    inside.wrap["plant-2"] = around(after=longer)
+    inside.wrap["plant-2"] = around(after=attack)
     assert_close(inside.train().state, reference(folder, lost="plant-2").state)
     site = read_status(folder)["sites"]["plant-2"]
-    assert site["counts"]["rejected"] == 3 and "norm 998 is above" in site["note"]
+    assert site["counts"]["rejected"] == 3 and "8 times the usual (excess)" in site["note"]
 
 
 def test_under_masks_a_site_holds_back_what_is_far_longer_than_usual(tmp_path, monkeypatch):

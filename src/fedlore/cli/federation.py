@@ -206,18 +206,18 @@ def _reports(folder: Path, stop: "Stop") -> "Reports":
     from ..federation.settings import read_deployed
 
     rounds, say = read_deployed(folder).rounds, current_screen().say
-    answers: list[tuple[str, float]] = []
+    answers: dict[str, float] = {}  # the last of each site: lore has many trainings to a line
 
     def notice(found: "Notice") -> None:
         if found.what != "reply":
             reason = f": {found.detail}" if found.detail else ""
             say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
         elif found.kind == "train":
-            answers.append((found.site, found.seconds))
+            answers[found.site] = found.seconds
 
     def round(run: "Run", seconds: float) -> None:
         row = next(r for r in reversed(run.rows) if "merged" in r)
-        times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers))
+        times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers.items()))
         answers.clear()
         say(
             f"round {run.round}/{rounds}: {row['merged']} of {row['asked']} sites merged in "

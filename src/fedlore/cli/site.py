@@ -72,7 +72,7 @@ def accept(
     terms = offered_terms(found)
     screen, name = current_screen(), found.file.name
     given = {"site": name, "agreed": found.file.agreed, "changes": list[str]()}
-    if found.file.agreed == terms.fingerprint():
+    if found.file.agreed == terms.fingerprint() and not policy:
         screen.say(f"site '{name}' has agreed to these terms already ({found.file.agreed[:12]})")
         screen.give(given)
         return

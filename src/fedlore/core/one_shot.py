@@ -237,7 +237,8 @@ def solve(total: Params, groups: Tensor) -> Posterior:
         if bool(((after / before).log().abs() < _ENOUGH).all()):
             break
     mean, covariance = posterior(gram, cross, noise, prior[groups])
-    return Posterior(mean, covariance, noise, prior)
+    # by rows, as it arrives where it is sent: products by columns differ in the last bit
+    return Posterior(mean, covariance.contiguous(), noise, prior)
 
 
 def posterior(gram: Tensor, cross: Tensor, noise: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:

@@ -69,8 +69,10 @@ def replacing(path: Path, *, sync: bool = True, private: bool = False) -> Iterat
             if sync:
                 os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk names no file
+            error.filename = str(path)
         raise
     if sync:
         sync_folder(path.parent)
@@ -286,6 +288,16 @@ def lock_file(handle: int, *, wait: bool) -> None:
             if not wait:
                 raise
             time.sleep(_PATIENCE)
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """What is written meanwhile nobody but its owner can read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The one-shot model over any transport: sums from the sites, one posterior for all of them."""
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -104,8 +105,25 @@ def sum_replies(transport: Transport, task: Task) -> Params:
     if not replies:
         whose = f"trial {task.trial}" if task.trial else "the one-shot model"
         raise FedloreError(f"{whose}: no {task.kind} came back")
+    if task.kind == "vote":
+        replies = _cap_votes(replies)
     counted = [(r.upload, float(len(r.names))) for r in replies]
     return tree.scale(tree.mean(counted)[task.kind], sum(count for _, count in counted))
+
+
+MOST_VOTES = 3.0  # times the rows of the middle client, for which a single one's vote may count
+
+
+def _cap_votes(replies: list[Reply]) -> list[Reply]:
+    """Votes of single clients, none of which decides alone; sums are what they are."""
+    rows = [float(r.upload["vote"]["rows"]) for r in replies]
+    most = MOST_VOTES * statistics.median(rows)
+    if len(replies) < 3 or not most > 0 or any(r.members for r in replies):
+        return replies
+    return [
+        r if n <= most else replace(r, upload={"vote": tree.scale(r.upload["vote"], most / n)})
+        for r, n in zip(replies, rows, strict=True)
+    ]
 
 
 def posterior_of(

@@ -1,8 +1,14 @@
 """How far a site's books go, each a chain of hashes: of what it sent, spent and was asked."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes as digests
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 _HASH = 64  # characters
 _TITLES = {"audit": "audit log", "ledger": "privacy ledger", "asked": "list of questions"}
@@ -18,6 +24,7 @@ class SiteBooks:
     ledger_last: str = ""
     asked: int = 0
     asked_last: str = ""
+    signature: str = ""  # of the site, over all of the above
 
     @staticmethod
     def of(hashes: Mapping[str, Sequence[str]]) -> "SiteBooks":
@@ -27,6 +34,24 @@ class SiteBooks:
 
     def text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
+
+    def signed(self, key: ec.EllipticCurvePrivateKey) -> "SiteBooks":
+        """The same under the site's signature: nobody else can claim it of the site's books."""
+        found = key.sign(self._statement(), ec.ECDSA(digests.SHA256()))
+        return replace(self, signature=base64.b64encode(found).decode())
+
+    def signed_by(self, key: bytes) -> bool:
+        """Whether the owner of a public key, in PEM, has said so."""
+        try:
+            public, found = load_pem_public_key(key), base64.b64decode(self.signature)
+            assert isinstance(public, ec.EllipticCurvePublicKey)
+            public.verify(found, self._statement(), ec.ECDSA(digests.SHA256()))
+        except (ValueError, InvalidSignature):
+            return False
+        return True
+
+    def _statement(self) -> bytes:
+        return b"fedlore books\0" + replace(self, signature="").text().encode()
 
     @staticmethod
     def read(text: str) -> "SiteBooks | None":
@@ -39,7 +64,8 @@ class SiteBooks:
             type(count) is int and count >= 0 and type(last) is str and len(last) <= _HASH
             for _, count, last in found._books()
         )
-        return found if legal else None
+        signed = type(found.signature) is str and len(found.signature) <= 4 * _HASH
+        return found if legal and signed else None
 
     def behind(self, other: "SiteBooks") -> str:
         """Which book is not as far as another time, or went another way; empty where none is."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _KEPT = 40  # norms that are remembered
-_ENOUGH = 3
+ENOUGH = 3  # to tell what is usual
 
 
 @dataclass
@@ -21,10 +21,13 @@ class UsualNorm:
     _seen: dict[str, deque[float]] = field(default_factory=dict)  # by training
 
     def limit(self, trial: str, now: Sequence[float] = ()) -> float:
-        """The longest that is used: beyond both what was usual and what peers send now."""
-        known = [norms for norms in (list(self._seen.get(trial, ())), now) if len(norms) >= _ENOUGH]
-        usual = max(map(statistics.median, known), default=0.0)
-        return self.excess * usual if usual else float("inf")
+        """The longest that is used: by what peers send now, where they are few by what was usual.
+
+        Rounds get shorter: by the first ones a long upload of the last ones would pass.
+        """
+        known = [norms for norms in (now, list(self._seen.get(trial, ()))) if len(norms) >= ENOUGH]
+        usual = next((m for m in map(statistics.median, known) if m > 0), float("inf"))
+        return self.excess * usual
 
     def add(self, trial: str, norms: Sequence[float]) -> None:
         if trial not in self._seen:

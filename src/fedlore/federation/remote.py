@@ -86,7 +86,7 @@ class Post(Protocol):
         ...
 
     def pull(self, about: Sequence[str]) -> Sequence[Letter]:
-        """What has arrived in answer to these messages."""
+        """What has arrived in answer to these messages; of others nothing is kept in half."""
         ...
 
     def wait(self, seconds: float) -> None:
@@ -123,6 +123,8 @@ class Remote:
     look: float = 2.0  # and for sites that come and go
     _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
     _withheld: list[str] = field(default_factory=list)  # why the sum that runs is not opened
+    _stalls: dict[str, list[str]] = field(default_factory=dict)  # site -> since when it was here
+    _stage: list[str] = field(default_factory=list)  # the training that these are of
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sites)
@@ -135,6 +137,7 @@ class Remote:
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
         self._withheld.clear()
         online = self.post.online()
+        to = self._without_stalled(task, to, least, online)
         while True:
             absent = [s for s in to if s in online and s not in done and sent.get(s) != online[s]]
             self._push(task, absent)
@@ -152,8 +155,9 @@ class Remote:
             if now > looked + self.look:
                 looked, online = now, self.post.online()
             self.post.wait(self.poll)
+        self.post.pull([])  # what has come in half is not kept
         for site in waiting:
-            self.watch(Notice("silent", site, task.round, task.kind, seconds=now - began))
+            self.watch(self._silent(site, task, now - began, online.get(site)))
         if len(good) < least and self._withheld:
             raise SumWithheld(self._withheld[0])
         if len(good) < least:
@@ -172,6 +176,33 @@ class Remote:
         others = len(self.sites) - len(to)  # a filter may need something of some sites alone
         return max(0, self.quorum - others), max(0, self.needed - others)
 
+    def _without_stalled(
+        self, task: Task, to: Sequence[str], least: int, online: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Without those that let everybody wait before in this training, where enough are left."""
+        if task.kind in TASK_KINDS and [task.trial] != self._stage:  # filters' own have no trial
+            self._stage[:] = [task.trial]
+            self._stalls.clear()
+        left = [site for site in to if not self._is_out(site, online.get(site))]
+        return left if len(left) >= least else to
+
+    def _is_out(self, site: str, since: str | None) -> bool:
+        """One that was started again has another chance, though not for ever."""
+        stalls = self._stalls.get(site, [])
+        return stalls.count(since or "") >= MOST_STALLS or len(stalls) >= 2 * MOST_STALLS
+
+    def _silent(self, site: str, task: Task, seconds: float, since: str | None) -> Notice:
+        """Take note of a site that has not answered; one that is here and says nothing stalls."""
+        kind, detail = TASK_KINDS.get(task.kind), ""
+        if since is not None and seconds > self._patience(task) and not (kind and kind.alone):
+            self._stalls.setdefault(site, []).append(since)
+            if self._is_out(site, since):
+                detail = (
+                    f"it is here and let the others wait {MOST_STALLS} times: until it is started "
+                    "again, or another training begins, it is left out where there is a quorum"
+                )
+        return Notice("silent", site, task.round, task.kind, detail, seconds)
+
     def _patience(self, task: Task) -> float:
         """Seconds for which sites that are online are waited for."""
         kind = TASK_KINDS.get(task.kind)
@@ -179,6 +210,9 @@ class Remote:
 
     def _push(self, task: Task, to: Sequence[str]) -> None:
         names = self.post.push(task, to, 2 * self._patience(task) + 60.0) if to else []
+        for name, (site, about, _) in list(self._asked.items()):
+            if about is task and site in to:  # it comes back: what it began before is not kept
+                del self._asked[name]
         for site, name in zip(to, names, strict=True):
             if name:
                 self._asked[name] = (site, task, time.monotonic())
@@ -218,6 +252,8 @@ class Remote:
         return self.check(task, reply)
 
 
+MOST_STALLS = 2  # deadlines that a site may let pass in one training
+
 AHEAD, BEHIND = 5.0, 300.0  # seconds that a site's clock may be off, as Flower has it
 BEAT = 10.0  # seconds between signs of life; after two without one a site counts as gone
 
@@ -251,16 +287,17 @@ def attend(
     on_enter: Callable[[int], None] = lambda number: None,
     poll: float = 0.2,
     patience: float = 15.0,
+    on_lost: Callable[[str], None] = lambda reason: None,
 ) -> None:
-    """Serve until told to stop; a coordinator that is away is waited for.
+    """Serve until told to stop; a coordinator that is away is waited for, and said once.
 
     One that has just started may need some seconds to know the keys of its sites.
     """
-    refused = 0.0
+    refused, lost = 0.0, ""
     while not stop.is_set():
         try:
             on_enter(door.enter())
-            refused = 0.0
+            refused, lost = 0.0, ""
             with beating(door.beat, BEAT / 2):
                 while not stop.is_set():
                     asked = time.monotonic()
@@ -271,8 +308,11 @@ def attend(
             if time.monotonic() - refused > patience:
                 raise
             stop.wait(1.0)
-        except LinkLost:
-            stop.wait(1.0)  # nothing is lost: what was answered is on disk
+        except LinkLost as error:  # nothing is lost: what was answered is on disk
+            if str(error) != lost:
+                lost = str(error)
+                on_lost(lost)
+            stop.wait(1.0)
     with suppress(LinkLost):
         door.leave()
 

@@ -122,7 +122,8 @@ class Federation:
     )  # a round does not count with fewer of the asked sites' answers
     deadline: float = _default_deployed(120.0)  # seconds that a round waits for slow sites
     largest: float = _default_deployed(1000.0)  # the largest norm of an upload
-    excess: float = _default_deployed(30.0)  # and how many times the usual norm it may be
+    excess: float = _default_deployed(8.0)  # and how many times the usual norm it may be
+    largest_answer: int = _default_deployed(64)  # megabytes of one, before any of it is looked at
 
     def __post_init__(self) -> None:
         host, colon, port = self.address.rpartition(":")
@@ -133,7 +134,7 @@ class Federation:
                 raise ConfigError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
         if not self.excess > 1.0:
             raise ConfigError(f"excess must be above 1, got {self.excess}")
-        for name in ("deadline", "largest"):
+        for name in ("deadline", "largest", "largest_answer"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
         if self.rounds < 1:

@@ -65,7 +65,7 @@ class Terms:
     sample: float = 1.0  # share of the sites asked in each round
     least: int = 0  # a round with fewer answers does not count
     largest: float = 1000.0  # the largest norm of an upload: sites check it where it is hidden
-    excess: float = 30.0  # times the usual norm: sites check that, too, where it is hidden
+    excess: float = 8.0  # times the usual norm: sites check that, too, where it is hidden
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
     target: Target | None = None  # of a number

@@ -15,6 +15,7 @@ from .space import (
     cost,
     default_space,
     rungs,
+    untried_candidates,
 )
 from .stacking import SiteModel, fit_ensemble
 from .train import InProcess, train_lore
@@ -43,5 +44,6 @@ __all__ = [
     "part_of",
     "rungs",
     "train_lore",
+    "untried_candidates",
     "vote",
 ]

@@ -5,7 +5,7 @@ training, and what every candidate shares, so that server and clients make the s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
@@ -299,6 +299,16 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
     if left > 1:
         found.append((2, rounds))
     return found
+
+
+def untried_candidates(candidates: Sequence[Candidate], rounds: int) -> Sequence[Candidate]:
+    """Those for which there are too few rounds: the last ones.
+
+    >>> len(untried_candidates([Candidate()] * 12, 20)), len(untried_candidates([Candidate()], 20))
+    (6, 0)
+    """
+    tried = rungs(len(candidates), rounds)
+    return candidates[tried[0][0] :] if tried else ()
 
 
 def cost(candidates: int, rounds: int, folds: int) -> float:

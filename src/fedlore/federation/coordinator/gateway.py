@@ -7,9 +7,11 @@ made of it, so that nothing of a stranger's framing reaches the server.
 """
 
 import asyncio
+import math
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -71,9 +73,11 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self._refusals = RefusalLog(self.log)
-        self._strangers = Strangers(self.limits.strangers)
+        self._strangers = Strangers(self.limits.strangers, self.limits.address)
         self._twins = Twins(self.alarm)
         self._rates: dict[bytes, Bucket] = {}
+        self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
+        self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
@@ -136,8 +140,9 @@ class Gateway:
         task = asyncio.current_task()
         assert task is not None
         number = id(task)
-        if not self._strangers.add(number, task.cancel):
-            self._refusals.note("strangers", "too many connections that nobody has signed on")
+        crowd = self._strangers.add(number, who, task.cancel)
+        if crowd:
+            self._refusals.note(crowd, "too many connections that nobody has signed on")
         try:
             with line:
                 await self._visit(line, who, number)
@@ -150,7 +155,7 @@ class Gateway:
         except HUNG_UP:
             pass  # hung up
         finally:
-            self._strangers.drop(number)
+            self._strangers.drop(number, who)
             self.presence.disconnect(number)
 
     async def _visit(self, line: socket.socket, who: str, number: int) -> None:
@@ -192,23 +197,45 @@ class Gateway:
             )
         twice = self._twins.seen(keys[key], headers.get(VISIT, ""), who)
         self.presence.hear(keys[key], leaving=path == LEAVE, twice=twice)
-        if int(headers.get("content-length", 0)) > self.limits.body:
-            raise TurnedAway(413, f"a request of {headers['content-length']} bytes")
+        if int(headers.get("content-length", 0)) > self.largest(key, path):
+            raise self.too_large(key)
         return key
+
+    def largest(self, key: bytes | None, path: str) -> int:
+        """How many bytes a request may have: all pushes for one task together are bounded."""
+        if key is None:
+            return 0
+        left = self._left.get(key, self.limits.reply)
+        return min(self.limits.body, left) if path in PUSHES else self.limits.body
+
+    def too_large(self, key: bytes | None) -> TurnedAway:
+        who = "a stranger"
+        if key is not None:
+            self._cut[key], who = time.monotonic(), self.keys().get(key, "?")
+        return TurnedAway(
+            413,
+            f"{who} sends more than {self.limits.body >> 20} MB at once or "
+            f"{self.limits.reply >> 20} MB for one task (largest_answer in federation.toml)",
+        )
 
     def refuse(self, who: str, error: TurnedAway) -> VisitAnswer:
         self._refusals.note(who, str(error))
         self.presence.refused += 1
         return VisitAnswer(error.status, str(error).encode())
 
-    def known(self, number: int, key: bytes) -> None:
+    def known(self, number: int, key: bytes, who: str) -> None:
         """A connection on which a site has signed."""
-        self._strangers.drop(number)
+        self._strangers.drop(number, who)
         self.presence.connect(number, self.keys().get(key, "?"))
 
-    def carried(self, key: bytes, received: int, sent: int) -> None:
+    def carried(self, key: bytes, path: str, received: int, sent: int) -> None:
         """So many bytes of a site went on, and so many back."""
         self.presence.carry(self.keys().get(key, "?"), received, sent)
+        paused = time.monotonic() - self._cut.get(key, -math.inf) < self.limits.pause
+        if path in PUSHES:
+            self._left[key] = self._left.get(key, self.limits.reply) - received
+        elif path == PULL and sent and not paused:  # a task
+            self._left[key] = self.limits.reply
 
     def open_answer(self, target: bytes) -> VisitAnswer:
         if target == AUTHORITY.encode():
@@ -267,7 +294,7 @@ class Visit:
                 key = self._gate.judge(head, self._who)
                 if key is not None and not self._signed:
                     self._signed = True
-                    self._gate.known(self._number, key)
+                    self._gate.known(self._number, key, self._who)
                 answer = await self._go_on(talk, head, key)
             except TurnedAway as error:
                 answer = self._gate.refuse(self._who, error)
@@ -286,16 +313,15 @@ class Visit:
     async def _go_on(
         self, talk: h11.Connection, head: h11.Request, key: bytes | None
     ) -> VisitAnswer:
-        body, limits = bytearray(), self._gate.limits
-        most = limits.body if key is not None else 0
+        body, limits, path = bytearray(), self._gate.limits, head.target.decode("ascii")
+        most = self._gate.largest(key, path)
         async with asyncio.timeout(limits.patience + most / limits.slowest):
             while isinstance(event := await self._next(talk), h11.Data):
                 body += event.data
                 if len(body) > most:
-                    raise TurnedAway(413, f"a request of more than {most} bytes")
+                    raise self._gate.too_large(key)
         if key is None:
             return self._gate.open_answer(head.target)
-        path = head.target.decode("ascii")
         if path == ENTER:
             self._gate.entered(key)
         answer = await self._ask(head, bytes(body))
@@ -306,7 +332,7 @@ class Visit:
             answer = await self._ask(head, bytes(body))
         if path in PUSHES and answer.status == 200:
             self._gate.heard()
-        self._gate.carried(key, len(body), len(answer.body))
+        self._gate.carried(key, path, len(body), len(answer.body))
         refused = path == ENTER and 400 <= answer.status < 500
         return self._gate.lost(key) if refused else answer
 

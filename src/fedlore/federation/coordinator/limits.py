@@ -11,7 +11,10 @@ class GateLimits:
 
     head: int = 16_384  # bytes of a request's head
     body: int = 16 << 20  # bytes of a request: Flower cuts tensors into pieces of 5 MB
+    reply: int = 64 << 20  # bytes that a site may send for each task that it was given
+    pause: float = 60.0  # seconds for which one that sent more may send nothing
     strangers: int = 128  # connections that nobody has signed on yet; the oldest makes room
+    address: int = 64  # of them from one address
     patience: float = 10.0  # seconds for a handshake and the head of a first request
     slowest: float = 20_000.0  # bytes a second, of a body
     idle: float = 120.0  # seconds between two requests of a site
@@ -22,24 +25,35 @@ class GateLimits:
 
 
 class Strangers:
-    """Connections without a signature yet, oldest first."""
+    """Connections without a signature yet, oldest first.
 
-    def __init__(self, most: int) -> None:
-        self._most, self._here = most, dict[int, Callable[[], object]]()
+    Where there are too many, one of the address with the most of them goes: who floods the gate
+    shuts out himself.
+    """
 
-    def add(self, number: int, close: Callable[[], object]) -> bool:
-        """Let one in; False where another had to go for it."""
-        full = len(self._here) >= self._most
-        if full:
-            self._here.pop(next(iter(self._here)))()
-        self._here[number] = close
-        return not full
+    def __init__(self, most: int, each: int) -> None:
+        self._most, self._each = most, each  # in all, and of one address
+        self._here: dict[str, dict[int, Callable[[], object]]] = {}  # by address
 
-    def drop(self, number: int) -> None:
-        self._here.pop(number, None)
+    def add(self, number: int, who: str, close: Callable[[], object]) -> str:
+        """Let one in; the address of which another had to go for it, empty where none had to."""
+        crowd = ""
+        if len(self._here.get(who, ())) >= self._each:
+            crowd = who
+        elif sum(map(len, self._here.values())) >= self._most:
+            crowd = max(self._here, key=lambda one: len(self._here[one]))
+        if crowd:
+            oldest, close_it = next(iter(self._here[crowd].items()))
+            self.drop(oldest, crowd)
+            close_it()
+        self._here.setdefault(who, {})[number] = close
+        return crowd
 
-    def __len__(self) -> int:
-        return len(self._here)
+    def drop(self, number: int, who: str) -> None:
+        known = self._here.get(who, {})
+        known.pop(number, None)
+        if not known:
+            self._here.pop(who, None)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from ..processes import Child, free_port, script
 from ..remote import LinkLost, fetch_page
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
+from .limits import GateLimits
 from .status import PRESENCE_FILE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -28,6 +29,8 @@ SILENT = 8.0  # seconds without an answer after which the server counts as stopp
 _DAY = 86_400.0  # seconds between two warnings of a certificate that ends soon
 _SOON = 30  # days
 _RESTARTS = 5  # ends of the server within five minutes that are borne
+#: For glibc: pieces of large answers go back to the system once they are forgotten.
+_RETURNED = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "2"}
 
 
 def serve_federation(
@@ -69,6 +72,7 @@ def serve_federation(
                 lambda: shown_authorities(folder),
                 log,
                 keeper.lose,
+                GateLimits(reply=federation.largest_answer << 20),
                 alarm=alarm,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
                 bell=bell,
@@ -140,7 +144,7 @@ class Keeper:
             child = Child(
                 _command(self._folder, port),
                 log=self._folder / "logs" / "superlink.log",
-                env={"FLWR_HOME": str(self._folder / "flower")},
+                env={"FLWR_HOME": str(self._folder / "flower"), **_RETURNED},
             )
             write_whole(
                 self._folder / "server.json",

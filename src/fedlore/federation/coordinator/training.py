@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import shutil
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,12 @@ import torch
 
 from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
-from ...core.store import alone
+from ...core.store import alone, owner_only
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together, start_run
-from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
+from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct, untried_candidates
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
 from ...privacy.filters import Filter, Placement, SumWithheld, guard_transport, is_hidden
@@ -38,7 +38,7 @@ from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
 
 SCALER = "scaler.weights"  # of the last training, for one whose sums are withheld
-RESTARTS = 3  # of a training that cannot go on because a sum of it is withheld
+RESTARTS = 10  # of a training that gets no further because sums of it are withheld
 PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
@@ -53,7 +53,7 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
         raise FedloreError(
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
         )
-    with alone(folder / "train.lock", "a training of this federation"):
+    with owner_only(), alone(folder / "train.lock", "a training of this federation"):
         session = _session(folder, federation, keys, resume, reports)
         try:
             run = session.to_the_end()
@@ -137,11 +137,12 @@ class Session:
 
     def to_the_end(self) -> Run:
         secret = (self.folder / "runner.secret").read_bytes()
-        void, at, anew = 0, (-1, 0), 0
+        void, at, anew, furthest = 0, (-1, 0), 0, (-1, 0)
         while True:
             link = self._reach()
             try:
                 with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
+                    grid.most = self.federation.largest_answer << 20
                     kept = Receipts(self.folder, self.keys, self.reports.line)
                     return self._rounds(
                         Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)
@@ -152,16 +153,30 @@ class Session:
                 done = 0 if self.entry is None else self.entry.run.round
                 here = (-1 if self.entry is None else self.entry.number, len(self.steps))
                 void, at = (void + 1, here) if here == at else (1, here)  # of this very round
+                anew, furthest = (0, here) if here > furthest else (anew, furthest)
                 if void >= ATTEMPTS and isinstance(error, SumWithheld) and anew < RESTARTS:
                     anew += 1
                     self._begin_anew(str(error))
                 elif void >= ATTEMPTS:
-                    raise QuorumLost(
-                        f"{error}. The journal holds round {done}: mend the sites, then go on with "
-                        "fedlore train --resume"
-                    ) from None
+                    after = f"The journal holds round {done}: mend the sites, then go on with "
+                    after += "fedlore train --resume"
+                    if self.entry is None:
+                        after = "No round is journalled yet: mend the sites, then fedlore train"
+                    raise QuorumLost(f"{error}. {after}") from None
                 else:
                     self.reports.line(f"{error}: the round is void and is tried again")
+                    if isinstance(error, SumWithheld):
+                        self._await_sites()
+
+    def _await_sites(self) -> None:
+        """Until all sites are here, or a deadline: the same sum over them is opened again."""
+        end = time.monotonic() + self.federation.deadline
+        with suppress(LinkLost):
+            while time.monotonic() < end:
+                here = link_of(self.folder).online()
+                if all(here.get(key) for key in self.keys.values()):
+                    return
+                time.sleep(0.5)
 
     def _begin_anew(self, reason: str) -> None:
         """The training again, from another start: what was summed of the old one stays told."""
@@ -236,6 +251,12 @@ class Session:
     def _search(self, remote: Transport, terms: Terms) -> Run:
         """Let the sites choose; go on after the last step and round of the journal."""
         common = terms.common()
+        untried = untried_candidates(common.search_space.candidates, common.rounds)
+        if untried and not self.steps and not self.federation.privacy.spends:
+            self.reports.line(
+                f"{common.rounds} rounds are too few for all candidates: never tried are "
+                + "; ".join(map(str, untried))
+            )
         found = conduct(
             remote,
             common,

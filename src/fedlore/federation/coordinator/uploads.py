@@ -1,12 +1,13 @@
 """What the coordinator checks on every upload before it may touch the model."""
 
-from collections.abc import Callable, Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ...core.one_shot import unpack_gram
-from ...core.tree import Payload
+from ...core.tree import Params, Payload
 from ...core.wire import (
     SUMMED,
     TASK_KINDS,
@@ -18,7 +19,7 @@ from ...core.wire import (
     longest,
 )
 from ...engine.lore.rows import WORST
-from ..norms import UsualNorm
+from ..norms import ENOUGH, UsualNorm
 from ..remote import Notice, OnNotice, QuorumLost
 
 _ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
@@ -52,6 +53,8 @@ def flaw(
 def _bad_vote(reply: Reply) -> str | None:
     """Why no rows can have given such a vote: a row's loss lies between 0 and that of the worst."""
     rows = float(reply.upload["vote"]["rows"])
+    if not reply.members and rows > reply.rows + _ROUNDED:
+        return f"a vote of {rows:g} rows from a site that says it has {reply.rows}"
     for loss in reply.upload["vote"]["loss"].tolist():
         if rows < 0 or not -_ROUNDED <= loss <= -WORST * rows + _ROUNDED:
             return f"a loss of {loss:.4g} on {rows:g} rows"
@@ -66,6 +69,9 @@ def _bad_gram(reply: Reply) -> str | None:
     joint[:size, :size] = unpack_gram(sums, size)
     joint[size, :size] = joint[:size, size] = sums["cross"]
     joint[size, size] = sums["energy"]
+    rows = float(sums["free"]) + 1.0
+    if not reply.members and abs(rows - reply.rows) > _ROUNDED:
+        return f"sums of {rows:g} rows from a site that says it has {reply.rows}"
     lowest, highest = torch.linalg.eigvalsh(joint)[[0, -1]].tolist()
     if lowest < -_ROUNDED - 1e-6 * abs(highest):
         return f"sums of products that no rows have: {lowest:.4g} times a square"
@@ -80,7 +86,43 @@ def _bad_moments(reply: Reply) -> str | None:
         return f"a count of {float(rows.min()):g} rows"
     if bool((total.square() > rows * squares * (1 + 1e-6) + _ROUNDED).any()):
         return "sums of features that no rows have: squares below the mean's"
+    if "histograms" in sums:
+        counts = sums["histograms"]
+        most = float(counts.sum(1).max())
+        if bool((counts < -_ROUNDED).any()) or most > float(rows.max()) + _ROUNDED:
+            return f"a histogram of {most:g} values, the lowest count {float(counts.min()):g}"
     return None
+
+
+MOST_ROWS = 100.0  # times the rows of the middle site, beyond which a site is not believed
+_ROWS: dict[str, Callable[[Params], float]] = {
+    "vote": lambda sums: float(sums["rows"]),
+    "moments": lambda sums: float(sums["rows"].max()),
+    "gram": lambda sums: float(sums["free"]) + 1.0,
+}
+
+
+def find_odd(task: Task, replies: Sequence[Reply], excess: float) -> dict[str, str]:
+    """By site, why what it says of its rows is too far from what the others say."""
+    if task.kind not in _ROWS or len(replies) < ENOUGH:
+        return {}
+    sums = {reply.client: reply.upload[task.kind] for reply in replies}
+    rows = {name: _ROWS[task.kind](one) for name, one in sums.items()}
+    found = _beyond("rows", rows, MOST_ROWS)
+    if task.kind == "gram" and not task.sent:  # behind a bend sites differ by their ranges
+        traces = {n: float(unpack_gram(one, len(one["cross"])).trace()) for n, one in sums.items()}
+        each = {name: trace / max(rows[name], 1.0) for name, trace in traces.items()}
+        found |= _beyond("a mean square of features of", each, excess**2)
+    return found
+
+
+def _beyond(what: str, values: Mapping[str, float], times: float) -> dict[str, str]:
+    middle = statistics.median(values.values())
+    return {
+        name: f"{what} {value:.4g} where the middle site has {middle:.4g}"
+        for name, value in values.items()
+        if middle > 0 and value > times * middle
+    }
 
 
 @dataclass(frozen=True)
@@ -112,23 +154,27 @@ class Judged:
                     )
             if not replies:
                 raise QuorumLost(f"round {task.round}: '{task.kind}' gave no sum, see the log")
-        yield from self._compare(task, replies) if task.kind == "train" else replies
-
-    def _compare(self, task: Task, replies: Sequence[Reply]) -> list[Reply]:
-        """Those that are no longer than usual."""
         norms = {reply.client: longest(reply.upload) for reply in replies}
-        summed = any(reply.members for reply in replies)
-        limit = self.usual.limit(task.trial, () if summed else list(norms.values()))
-        good = [reply for reply in replies if norms[reply.client] <= limit]
-        for name in sorted(norms.keys() - {reply.client for reply in good}):
-            why = self.usual.describe(norms[name], limit)
-            if summed:
-                raise QuorumLost(f"round {task.round}: {name} cannot be used: {why}")
+        if task.kind == "train":
+            odd = self._too_long(task, norms, summed=any(reply.members for reply in replies))
+        else:  # noise or masks leave nothing to compare
+            odd = {} if self.check else find_odd(task, replies, self.usual.excess)
+        for name, why in sorted(odd.items()):
             self.watch(Notice("rejected", name, task.round, task.kind, why))
-        if len(good) < len(replies) and len(good) < self.quorum:
+        good = [reply for reply in replies if reply.client not in odd]
+        if odd and len(good) < self.quorum:
             raise QuorumLost(
-                f"round {task.round}: {len(good)} uploads are of a usual norm, the quorum is "
+                f"round {task.round}: {len(good)} uploads are of usual size, the quorum is "
                 f"{self.quorum}"
             )
-        self.usual.add(task.trial, [norms[reply.client] for reply in good])
-        return good
+        if task.kind == "train":
+            self.usual.add(task.trial, [norms[reply.client] for reply in good])
+        yield from good
+
+    def _too_long(self, task: Task, norms: Mapping[str, float], *, summed: bool) -> dict[str, str]:
+        """By site, why its upload is longer than usual; a sum that is so is void."""
+        limit = self.usual.limit(task.trial, () if summed else list(norms.values()))
+        odd = {n: self.usual.describe(x, limit) for n, x in norms.items() if x > limit}
+        for name, why in odd.items() if summed else ():
+            raise QuorumLost(f"round {task.round}: {name} cannot be used: {why}")
+        return odd

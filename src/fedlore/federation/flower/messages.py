@@ -162,7 +162,6 @@ def read_head(head: Any, tree: Any) -> Message | None:
 
 
 SUPERLINK = 1  # the number of the server among the nodes
-_MOST = 1 << 30  # bytes of one reply
 
 
 @dataclass(frozen=True)
@@ -176,6 +175,8 @@ class BadReply:
 class Courier(Protocol):
     """What carries messages to nodes and back."""
 
+    most: int  # bytes of one reply
+
     def get_nodes(self) -> Iterable[Any]: ...
 
     def push_messages(self, messages: Sequence[Message]) -> Iterable[str]:
@@ -183,7 +184,7 @@ class Courier(Protocol):
         ...
 
     def pull_messages(self, message_ids: Sequence[str]) -> Iterable[Message | BadReply]:
-        """The replies that have arrived in full."""
+        """The replies that have arrived in full; what is here in half and not asked for goes."""
         ...
 
 
@@ -204,6 +205,8 @@ class RunCourier:
     The head of a reply can be had before its objects. One that is never finished is looked at
     again with every pull, until nobody asks for it any more; others do not wait for it.
     """
+
+    most = 64 << 20  # bytes of one reply, also where it names the same object many times
 
     def __init__(self, client: Any, run: int) -> None:
         self._client, self._run = client, run
@@ -239,11 +242,14 @@ class RunCourier:
 
     def pull_messages(self, message_ids: Sequence[str]) -> Iterable[Message | BadReply]:
         asked = set(message_ids)
-        self._arriving = {name: one for name, one in self._arriving.items() if name in asked}
+        for reply in [one for name, one in self._arriving.items() if name not in asked]:
+            self._drop(reply)  # in half, and nobody waits for the rest
         # a head is given out once: asked again, the server would call its message lost
         open_ones = [name for name in message_ids if name not in self._arriving]
-        heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=open_ones))
         found: list[Message | BadReply] = []
+        if not message_ids:
+            return found
+        heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=open_ones))
         for head, tree in zip(heads.messages_list, heads.message_object_trees, strict=True):
             about, name = head.metadata.reply_to_message_id, head.metadata.message_id
             small = self._read(head, tree, about)
@@ -255,9 +261,18 @@ class RunCourier:
         for reply in list(self._arriving.values()):
             whole = self._pull(reply)
             if whole is not None:
-                del self._arriving[reply.about]
+                self._drop(reply)
                 found.append(whole)
         return found
+
+    def _drop(self, reply: _Arriving) -> None:
+        """Let the server forget what it holds of a reply, read or rejected."""
+        del self._arriving[reply.about]
+        self._client.ConfirmMessageReceived(
+            message_pb2.ConfirmMessageReceivedRequest(
+                node=self._node, run_id=self._run, message_object_id=reply.name
+            )
+        )
 
     def _read(self, head: Any, tree: Any, about: str) -> Message | BadReply | None:
         """A reply whose head is all of it."""
@@ -279,14 +294,9 @@ class RunCourier:
             if not got.object_available:
                 return None
             reply.size += len(got.object_content)
-            if reply.size > _MOST:
-                return BadReply(reply.about, f"more than {_MOST} bytes")
+            if reply.size > self.most:
+                return BadReply(reply.about, f"more than {self.most} bytes")
             reply.found[reply.wanted.pop()] = got.object_content
-        self._client.ConfirmMessageReceived(
-            message_pb2.ConfirmMessageReceivedRequest(
-                node=self._node, run_id=self._run, message_object_id=reply.name
-            )
-        )
         try:
             message = inflate_object_from_contents(reply.name, reply.found)
         except Exception as error:  # whatever a site has put together: it is one site's reply

@@ -19,7 +19,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...errors import FedloreError
-from ..remote import AHEAD, BEAT, BEHIND, LinkLost, NotTrusted, ShutOut
+from ..remote import AHEAD, BEAT, BEHIND, LinkLost, NotTrusted, ShutOut, plain_text
 from .messages import pack_parcel, read_head
 from .names import (
     FLEET_HTTP_PUBLIC_KEY_HEADER,
@@ -167,7 +167,7 @@ def _bounded(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
 
 def _explain(site: str, error: httpx.HTTPStatusError) -> str:
     if error.response.status_code == 401:
-        return f"site '{site}': the key was not accepted: {error.response.text[:200]}"
+        return f"site '{site}': the key was not accepted: {plain_text(error.response.text[:200])}"
     return (
         f"site '{site}': the coordinator does not know this key: it was revoked, renewed or never "
         "enrolled (fedlore federation add-site or renew makes a new kit), or it is in use elsewhere"

@@ -235,12 +235,15 @@ def link() -> Iterator[None]:
         yield
     except httpx.TransportError as error:
         if "certificate" in str(error).lower():
-            raise NotTrusted(f"the server's certificate is not accepted: {error}") from None
+            raise NotTrusted(
+                f"the server's certificate is not accepted: {error}. If its authority was renewed "
+                "while this site was away, put the coordinator's new ca.crt into the site's folder"
+            ) from None
         raise LinkLost(f"the server does not answer: {error}") from None
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
-        if code == 429 or code >= 500:  # of the gate: it says why
-            raise LinkLost(f"the server is not there: {error.response.text[:200]}") from None
+        if code in (413, 429) or code >= 500:  # of the gate: it says why
+            raise LinkLost(f"the server says: {plain_text(error.response.text[:200])}") from None
         raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
     except (RunNotRunningException, ObjectPullError, ObjectPushError):
         raise LinkLost("the server has given up the run") from None

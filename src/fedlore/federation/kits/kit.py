@@ -49,7 +49,8 @@ seed = 0
 quorum = 0.5              # share of the asked sites without whose answer a round does not count
 deadline = 120.0          # seconds that a round waits for slow or dead sites
 largest = 1000.0          # an upload with a larger norm is rejected
-excess = 30.0             # likewise one so many times as long as its peers' and those before
+excess = 8.0              # likewise one so many times as long as its peers' and those before
+largest_answer = 64       # megabytes that a site may send for one task
 scale = true              # standardise features by sums that the sites add up first
 evaluate = 0              # score every so many rounds; the last one is always scored
 

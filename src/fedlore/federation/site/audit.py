@@ -22,9 +22,10 @@ from ...core.wire import Task, digest
 from ...errors import FedloreError
 from ..books import SiteBooks
 from ..kits.receipts import RECEIPTS, name_key, read_roll
-from ..remote import Refusal
+from ..remote import AHEAD, BEHIND, Refusal
 
 _START = "0" * 64
+_AHEAD = AHEAD + BEHIND  # seconds by which a roll may be of later than now
 
 
 class AuditLog:
@@ -151,10 +152,15 @@ class Questions:
 
 
 class HeldReceipts:
-    """One small file at the site, by the names of keys."""
+    """One small file at the site, by the names of keys.
 
-    def __init__(self, folder: Path, key: bytes) -> None:
-        self._path, self._own = folder / RECEIPTS, name_key(key)
+    Of its own books a site believes what it has signed itself: a coordinator that claims more lines
+    than there are could lock it out.
+    """
+
+    def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._own, self._key = folder / RECEIPTS, name_key(key), key
+        self._clock = clock
         self._kept: dict[str, str] = {}
         self._at = 0.0  # when the newest roll was signed
         self._last = ""  # what was told last
@@ -162,6 +168,8 @@ class HeldReceipts:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self._path.read_text(encoding="utf-8"))
             self._kept, self._at = dict(found["books"]), float(found["at"])
+        if self._at > clock() + _AHEAD:  # else none would ever be newer
+            self._at = 0.0
 
     def take(self, told: str, authorities: bytes) -> list[str]:
         """Take over a roll; in words, once each, where it is behind what was held already."""
@@ -169,6 +177,11 @@ class HeldReceipts:
             return []
         at, roll = read_roll(told, authorities)
         self._last = told
+        if not at <= self._clock() + _AHEAD:
+            raise FedloreError(
+                f"the receipt that came with a task is of {at - self._clock():.0f} s from now: is "
+                "the clock of this site or the coordinator's wrong?"
+            )
         if at < self._at:  # of a task that was overtaken on its way
             return []
         self._at = at
@@ -176,7 +189,9 @@ class HeldReceipts:
         for name, text in roll.items():
             now, before = SiteBooks.read(text), SiteBooks.read(self._kept.get(name, ""))
             back = "" if now is None or before is None else now.behind(before)
-            if back:
+            if now is not None and name == self._own and not now.signed_by(self._key):
+                behind[name] = "are not as this site has signed them: not believed"
+            elif back:
                 behind[name] = f"went back: {back}"
             elif now is not None:
                 self._kept[name] = text
@@ -191,7 +206,8 @@ class HeldReceipts:
     def missing(self, hashes: Mapping[str, Sequence[str]]) -> str:
         """Which of its own books no longer holds what was told of it; empty where all do."""
         held = SiteBooks.read(self._kept.get(self._own, ""))
-        return "" if held is None else held.missing_in(hashes)
+        believed = held is not None and held.signed_by(self._key)
+        return held.missing_in(hashes) if held is not None and believed else ""
 
     def _title(self, name: str) -> str:
         return "this site" if name == self._own else f"site {name}"

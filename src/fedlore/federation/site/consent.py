@@ -20,14 +20,19 @@ TERMS, OFFERED = "terms.json", "terms.offered.json"
 _LARGEST = 1_000_000  # characters of terms that are kept for the owner to look at
 
 
-def refuse_other_terms(kit: Kit, terms: Terms, text: str) -> None:
-    """Raise where these are not the terms agreed to; they are kept, for the owner to look at."""
+def keep_offer(kit: Kit, terms: Terms, text: str) -> None:
+    """Keep terms that were not agreed to for the owner to look at, whatever his policy says."""
+    agreed = read_kit(kit.folder).file.agreed
+    if agreed != terms.fingerprint() and len(text) <= _LARGEST:
+        write_whole(kit.path(OFFERED), text, private=True)
+
+
+def refuse_other_terms(kit: Kit, terms: Terms) -> None:
+    """Raise where these are not the terms agreed to."""
     asked = terms.fingerprint()
     agreed = read_kit(kit.folder).file.agreed  # the owner may have changed his mind meanwhile
     if agreed == asked:
         return
-    if len(text) <= _LARGEST:
-        write_whole(kit.path(OFFERED), text, private=True)
     of = "none" if agreed is None else agreed[:12]
     raise Refusal(
         f"these terms ({asked[:12]}) are not those that this site agreed to ({of}): its owner "
@@ -92,9 +97,14 @@ def describe_changes(before: Terms | None, after: Terms) -> list[str]:
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, Mapping) and inner:
-            yield from _flat(inner, f"{above}{name}.")
+            yield from _flat(inner, f"{above}{_plain(name)}.")
         else:
-            yield above + name, inner
+            yield above + _plain(name), inner
+
+
+def _plain(name: str) -> str:
+    """A key as it may be shown: those of settings are the coordinator's words."""
+    return json.dumps(name)[1:-1]
 
 
 _ROUNDED = 1e-9

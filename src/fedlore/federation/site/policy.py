@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ...algorithms import ALGORITHMS, Plan
 from ...core.models import MODELS
-from ...core.wire import Task
+from ...core.wire import SCORES, Task
 from ..remote import Refusal
 from ..terms import Terms, describe_difference, fedlore_version
 
@@ -30,7 +30,7 @@ class Policy:
     models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
     algorithms: tuple[str, ...] = ()  # likewise
     sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
-    metrics: tuple[str, ...] = ("ta", "nll", "pov", "rmse", "mae", "r2")  # scores that may leave
+    metrics: tuple[str, ...] = SCORES  # that may leave
     filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
     max_parameters: int = 10_000_000  # of a model

@@ -15,7 +15,7 @@ from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..logs import LogForm, log_handler
 from ..processes import limit_memory
-from ..remote import NotTrusted, attend, beating, fetch_page
+from ..remote import NotTrusted, attend, beating, fetch_page, plain_text
 from .folder import Kit, read_kit
 from .worker import Worker
 
@@ -57,6 +57,9 @@ def join_federation(
                 write_whole(node, str(number), private=True)
             tell(f"site '{kit.file.name}' is in, at {kit.file.address}")
 
+        def lost(reason: str) -> None:
+            tell(f"no connection to {kit.file.address} ({plain_text(reason)}): trying again")
+
         tell(f"site '{kit.file.name}' is ready")
         worker = Worker(kit, tell)
         with beating(partial(learn_authority, kit, tell), LEARN):
@@ -64,7 +67,7 @@ def join_federation(
                 link = Link(kit.file.address, kit.authority())
                 try:
                     way_in = door(link, kit.file.name, key, worker, before=_number(node))
-                    attend(way_in, stop, on_enter=entered)
+                    attend(way_in, stop, on_enter=entered, on_lost=lost)
                     break
                 except NotTrusted:
                     if kit.authority() == link.ca:  # else a new authority has come meanwhile

@@ -52,6 +52,15 @@ class DataVersion:
         write_whole(path, json.dumps(known | {exact: now}), private=True)
         return DataVersion(exact, exact)
 
+    def began(self, path: Path, run: str) -> bool:
+        """Whether a run began with these very rows; the first that it meets are written down."""
+        with suppress(OSError, ValueError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["run"] == run:
+                return bool(found["rows"] == self.rows)
+        write_whole(path, json.dumps({"run": run, "rows": self.rows}), private=True)
+        return True
+
 
 def _row_hashes(x: Tensor, y: Tensor | None) -> Iterator[str]:
     labels: Sequence[object] = [None] * len(x) if y is None else y.tolist()

@@ -1,6 +1,7 @@
 """A site at work: policy first, then the same `answer` as in every engine, then the books."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from ...models.tasks import Classification
 from ...privacy.settings import read_marks
 from ..books import SiteBooks
 from ..journal import write_state
-from ..kits.certificates import raw_key, read_public_key
+from ..kits.certificates import raw_key, read_public_key, read_site_key
 from ..processes import cut_after
 from ..remote import Refusal, plain_text
 from ..terms import (
@@ -29,7 +30,7 @@ from ..terms import (
     version_of_terms,
 )
 from .audit import AuditLog, HeldReceipts, Questions, describe_payload
-from .consent import refuse_breach, refuse_other_terms
+from .consent import keep_offer, refuse_breach, refuse_other_terms
 from .folder import Kit, Store
 from .guard import Guard
 from .lore import PERSONAL, LoreSite
@@ -74,7 +75,7 @@ class PlainSite:
         remembered = recall(self._recipe, task.sent, memory)
         own = own_params(self._recipe.algorithm, task.sent, remembered)
         about = {"run": self._run, "round": task.round, "terms": self._text}
-        write_state(self._kit.path(PERSONAL), about, {"model": own})
+        write_state(self._kit.path(PERSONAL), about, {"model": own}, private=True)
 
 
 class Worker:
@@ -86,8 +87,10 @@ class Worker:
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
         self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
+        self._key = read_site_key(kit.path("site.key"))
         self._vain = 0  # refusals since the last answer
         self._ready: tuple[str, Part, Guard, Questions] | None = None
+        self._changed = ""  # what is said where rows are not those that the training began with
 
     def __call__(self, asked: Task, text: str) -> Reply:
         task = asked.question() if asked.kind in TASK_KINDS else asked
@@ -112,13 +115,14 @@ class Worker:
             self._vain += 1
             if self._vain > _VAIN:  # who only asks in vain shall not fill the disk with it
                 time.sleep(1.0)
-            _log.exception("round %s: %s refused", task.round, task.kind)
+            _log.exception("round %s: %s refused", task.round, plain_text(task.kind))
             raise
         self._vain = 0
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
+        sent["upload"] = digest(reply.upload)  # the very bytes, hidden or not
         self._note(event="answered", **sent, **where)
         self._say(f"round {task.round}: {task.kind} answered")
-        return replace(reply, books=SiteBooks.of(self._books()).text())
+        return replace(reply, books=SiteBooks.of(self._books()).signed(self._key).text())
 
     def _say(self, line: str) -> None:
         """Tell the owner; a part of it may be the coordinator's words."""
@@ -168,10 +172,13 @@ class Worker:
         self, task: Task, asked: Task, terms: Terms, text: str, where: dict[str, Any]
     ) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
+        keep_offer(self._kit, terms, text)
         policy.refuse(terms, task)  # first: another version may have other tasks
-        refuse_other_terms(self._kit, terms, text)
+        refuse_other_terms(self._kit, terms)
         refuse_breach(terms, task)
         part, guard, questions = self._prepared(terms, text)
+        if task.kind == "ensemble" and self._changed:
+            raise Refusal(self._changed)
         if task.kind in TASK_KINDS:
             questions.allow(task, text, most=policy.max_questions)
         read = guard.summed(task)
@@ -208,7 +215,14 @@ class Worker:
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
         allowed = ("steps",) if task.kind == "train" else self._scores(terms)
-        return replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
+        metrics = {k: v for k, v in reply.metrics.items() if k in allowed}
+        finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
+        if len(finite) < len(metrics):
+            self._say(
+                f"not reported: {', '.join(sorted(metrics.keys() - finite.keys()))} is not finite "
+                "(nll where a test row has a label that this site's knowledge rules out)"
+            )
+        return replace(reply, metrics=finite)
 
     def _scores(self, terms: Terms) -> Sequence[str]:
         """What may be reported of test rows, which no privacy budget covers."""
@@ -217,6 +231,14 @@ class Worker:
     def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
         """What was summed of these rows before, in whichever run."""
         version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y)
+        self._changed = ""
+        if not version.began(self._kit.state / "run.json", terms.run):
+            self._changed = (
+                "this site's rows have changed since this training began, so its folds say nothing "
+                "of them: train anew, or put the rows of then back"
+            )
+            self._say(self._changed)
+            self._note(event="noticed", kind="data", reason=self._changed)
         return SumLedger(self._asked, terms.run, version, noised=terms.privacy.spends)
 
     def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
