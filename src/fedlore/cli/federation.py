@@ -197,7 +197,7 @@ def _kept(folder: Path, command: str) -> str:
     except FedloreError:
         done = 0
     if not done:
-        return f"no round was finished; fedlore {command} {folder} begins anew"
+        return f"no round was finished; fedlore {command} {folder} --resume goes on all the same"
     return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume goes on"
 
 
