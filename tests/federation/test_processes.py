@@ -192,7 +192,7 @@ def test_strangers_stay_outside(tmp_path):
         shutil.copy(other / "site.key", stranger / "site.key")
         child = start_site(stranger)
         assert child.wait(200) == 2
-        assert "does not know this key" in said(child) and "add-site" in said(child)
+        assert "does not know this key" in said(child) and "federation enrol" in said(child)
 
         shutil.copy(other / "ca.crt", stranger / "ca.crt")
         child = start_site(stranger)

@@ -51,7 +51,8 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
     keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
     if not keys:
         raise FedloreError(
-            f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
+            f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}', and then, "
+            f"with the key that is made there, fedlore federation enrol NAME site.pub"
         )
     with alone(folder / "train.lock", "a training of this federation"):
         session = _session(folder, federation, keys, resume, reports)

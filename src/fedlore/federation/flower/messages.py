@@ -163,6 +163,7 @@ def read_head(head: Any, tree: Any) -> Message | None:
 
 SUPERLINK = 1  # the number of the server among the nodes
 _MOST = 1 << 30  # bytes of one reply
+_AT_ONCE = 32  # messages that are pushed together
 
 
 @dataclass(frozen=True)
@@ -214,8 +215,12 @@ class RunCourier:
         return list(self._client.GetNodes(runtime_pb2.GetNodesRequest()).nodes)
 
     def push_messages(self, messages: Sequence[Message]) -> Iterable[str]:
-        if not messages:
-            return []
+        names: list[str] = []
+        for first in range(0, len(messages), _AT_ONCE):  # the server answers nobody else meanwhile
+            names += self._push(messages[first : first + _AT_ONCE])
+        return names
+
+    def _push(self, messages: Sequence[Message]) -> Sequence[str]:
         parcels = [pack_parcel(message) for message in messages]
         parts = {name: part for one in parcels for name, part in one.objects.items()}
         opened = self._client.PushMessages(
