@@ -31,6 +31,7 @@ from .names import (
 _PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
 _PACKED = "tensors"  # all bundles in one value, in the order of their layouts
 _INLINE = 2_000_000  # bytes up to which they are: every array costs requests of its own
+_AT_ONCE = 32  # messages that are pushed together
 
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
@@ -163,7 +164,6 @@ def read_head(head: Any, tree: Any) -> Message | None:
 
 SUPERLINK = 1  # the number of the server among the nodes
 _MOST = 1 << 30  # bytes of one reply
-_AT_ONCE = 32  # messages that are pushed together
 
 
 @dataclass(frozen=True)
