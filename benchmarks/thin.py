@@ -2,8 +2,10 @@
 
 A thin client has a site's key, door, messages and half of secure aggregation, and signs and masks
 as a site does. It neither learns nor keeps books: its upload is the model it was sent. Many of them
-share a process, so that two cores can hold hundreds. Cases are numbers of sites, with m under
-masks, and with /k where a round asks one in k of them:
+share a process, so that two cores can hold hundreds. Beside the time of a round stands the
+processor time of the coordinator's three processes and of the clients, a round with its share of
+the scores at the end, which other work on the machine does not lengthen. Cases are numbers of
+sites, with m under masks, and with /k where a round asks one in k of them:
 
     python benchmarks/thin.py --cases 4,4m,20,20m,50,50m,200,200m,200/4,200/4m
 """
@@ -110,6 +112,15 @@ def peak(pid: int) -> float:
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
 
+def processor(pids: list[int]) -> float:
+    """Seconds of processor time that these processes have taken: other work does not count."""
+    ticks = 0
+    for pid in pids:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(words[11]) + int(words[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def superlink(parent: int) -> int:
     """The process of Flower's server below ours."""
     found = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True)
@@ -128,13 +139,21 @@ def measure(sites: int, every: int, masked: bool, rounds: int) -> dict[str, obje
         try:
             wait_for(folder, sites)
             load = os.getloadavg()[0]
+            ours = [superlink(server.pid), server.pid, os.getpid()]
+            spent = [processor(ours), processor([c.pid for c in clients])]
             ends = [time.monotonic()]
-            train_federation(
+            run = train_federation(
                 folder,
                 reports=Reports(round=lambda run, took: ends.append(time.monotonic()), line=print),
             )
+            merged = [row["merged"] for row in run.rows if "merged" in row]
+            assert merged == [-(-sites // every)] * rounds, merged
+            now = [processor(ours), processor([c.pid for c in clients])]
+            used = [round((b - a) / rounds, 2) for a, b in zip(spent, now, strict=True)]
             memory = {
-                "server_mb": round(peak(superlink(server.pid))),
+                "processor_server": used[0],
+                "processor_clients": used[1],
+                "server_mb": round(peak(ours[0])),
                 "gate_mb": round(peak(server.pid)),
                 "training_mb": round(peak(os.getpid())),
                 "clients_mb": round(sum(resident(c.pid) for c in clients)),

@@ -5,6 +5,7 @@ import os
 import random
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,25 @@ def test_too_few_survivors_around_a_site_are_refused(sparse):
     for site in ("site-007", graph.near("site-007")[0]):
         with pytest.raises(FedloreError, match="survivors around 'site-0.*below its threshold"):
             one.halves[site].answer(lying(few)(task).told_to(site))
+
+
+@pytest.mark.parametrize("part", ["answer", "parts", "pads"])
+@pytest.mark.parametrize(
+    "harm", [lambda b: b[:-3], lambda b: b[:0], lambda b: 255 - b], ids=["cut", "gone", "other"]
+)
+def test_what_one_site_spoils_of_its_answer_leaves_a_right_sum_or_none(sparse, part, harm):
+    def change(task, reply):
+        if (task.kind, reply.client) != ("unmask", "site-011"):
+            return reply
+        locked = reply.upload["locked"]
+        return replace(reply, upload={"locked": locked | {part: harm(locked[part])}})
+
+    replies = cohort(sparse, change=change).round()
+    if part != "pads":  # its answer alone stays shut; spoilt pads may shut those of neighbours
+        assert len(replies) == 1
+    for reply in replies:
+        wanted = torch.stack([upload(s, size=20)["model"]["w"] for s in names(sparse)]).mean(0)
+        assert torch.allclose(reply.upload["model"]["w"], wanted, atol=1e-6)
 
 
 def told(graph, lists):

@@ -236,12 +236,10 @@ def unlock(
     }
     for site, some in locked.items():
         parts = dict(zip(graph.holders(site), cut(some.get("parts", b""), SECRET), strict=False))
-        nothing = bytes(SECRET)
-        own = {site: parts[site]} if site in parts else {}
-        key = own | {
-            s: xor(part, pads[s].get(site, nothing))
+        key = {
+            s: part if s == site else xor(part, pads[s][site])
             for s, part in parts.items()
-            if s != site and s in pads and len(part) == SECRET
+            if s == site or len(pads.get(s, {}).get(site, b"")) == len(part)
         }
         dealers = sorted(s for s in graph.holders(site) if s in survivors)
         sizes = [SECRET * (1 + len(graph.lost(s, survivors))) for s in dealers]
