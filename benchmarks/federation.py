@@ -19,7 +19,7 @@ from setting import machine, write_csv
 
 from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.household import run_household
-from fedlore.federation.kits.kit import add_site, unpack
+from fedlore.federation.kits.kit import add_local_site
 from fedlore.federation.processes import free_port
 from fedlore_coke.starter import make_trial
 
@@ -36,9 +36,7 @@ def make_folder(folder: Path, sites: int, rounds: int, masked: bool) -> None:
     homes = sorted((folder / "sites").iterdir())
     paths = {"data": FILES[0], "test": FILES[1], "knowledge": FILES[2]}
     for number in range(len(homes), sites):
-        kit = add_site(folder, f"copy-{number:02d}", paths=paths)
-        home = unpack(kit.rename(folder / "sites" / kit.name))
-        (folder / "sites" / kit.name).unlink()
+        home = add_local_site(folder, f"copy-{number:03d}", paths=paths)
         for name in FILES:
             (home / name).write_bytes((homes[number % PLANTS] / name).read_bytes())
 

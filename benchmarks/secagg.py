@@ -3,10 +3,16 @@
 The limit is 2.0 (see hidden.py for the round). Beside it the protocol alone, and the primitives of
 Flower's SecAgg+ over the same vectors with every site the neighbour of every other; their masks
 come from a generator with a seed of 32 bits, and their numbers are clipped to 22 bits.
+
+With `--sites 50,200,500,1000` the protocol alone with so many stand-in clients of one process:
+processor time of a site for one sum, and what travels beside the masked words themselves.
 """
 
 import argparse
+import os
+import statistics
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +34,11 @@ from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from hidden import SITES, Bench
 from setting import machine, write_csv
 
-from fedlore.core.wire import Reply
+from fedlore.core.tree import Payload
+from fedlore.core.wire import Reply, Task
+from fedlore.privacy.filters import Half, SiteFilters
 from fedlore.privacy.secagg.filter import SecureAggregation
+from fedlore.privacy.secagg.pact import PHASES
 
 HERE = Path(__file__).parent
 FLOWER = "Flower's SecAgg+ functions"
@@ -79,11 +88,92 @@ def flower(replies: list[Reply]) -> list[np.ndarray]:
     return dequantize([v / n for v in total], CLIP, TARGET)
 
 
+class Timed:
+    """A site's half whose processor time and bytes are counted."""
+
+    kinds = frozenset(PHASES)
+
+    def __init__(self, half: Half) -> None:
+        self.half, self.seconds, self.up, self.down = half, 0.0, 0, 0
+
+    def answer(self, task: Task) -> Reply:
+        return self._count(task, lambda: self.half.answer(task))
+
+    def outbound(self, task: Task, reply: Reply) -> Reply:
+        return self._count(task, lambda: self.half.outbound(task, reply))
+
+    def summed(self, task: Task) -> None:
+        return None
+
+    def _count(self, task: Task, make: Callable[[], Reply]) -> Reply:
+        began = time.process_time()
+        reply = make()
+        self.seconds += time.process_time() - began
+        own = {key: b for key, b in reply.upload.items() if key != "masked"}
+        self.up += _bytes(own)
+        self.down += _bytes(task.sent)
+        return reply
+
+
+def _bytes(payload: Payload) -> int:
+    return sum(t.nbytes + len(name) for bundle in payload.values() for name, t in bundle.items())
+
+
+class StandIns:
+    """Clients that upload numbers without having learned them."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.names = [f"site-{i:05d}" for i in range(count)]
+        self.upload = {"model": {"w": torch.linspace(-1, 1, size)}}
+
+    def clients(self) -> list[str]:
+        return self.names
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        for name in to:
+            yield Reply(name, task.round, self.upload, 1)
+
+
+def stand_ins(count: int, size: int) -> dict[str, object]:
+    """One sum of so many sites after the first, whose keys are known."""
+    clients, masks = StandIns(count, size), SecureAggregation()
+    halves = {name: Timed(masks.site(name)) for name in clients.names}
+    wire = SiteFilters(clients, {name: [half] for name, half in halves.items()}, hides=True)
+    server = masks.over(wire)
+    for half in halves.values():
+        half.answer(Task("keys", 1))
+        half.seconds, half.up, half.down = 0.0, 0, 0
+    began = time.process_time()
+    (reply,) = server.exchange(Task("train", 1), clients.names)
+    total = time.process_time() - began
+    assert len(reply.members) == count
+    seconds = [half.seconds for half in halves.values()]
+    return {
+        "sites": count,
+        "site_seconds": round(statistics.mean(seconds), 4),
+        "site_seconds_most": round(max(seconds), 4),
+        "site_up_mb": round(statistics.mean(h.up for h in halves.values()) / 1e6, 3),
+        "site_up_mb_most": round(max(h.up for h in halves.values()) / 1e6, 3),
+        "site_down_mb": round(statistics.mean(h.down for h in halves.values()) / 1e6, 3),
+        "server_seconds": round(total - sum(seconds), 2),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", default=str(HERE / "results" / "secagg.csv"))
+    parser.add_argument("--sites", help="stand-in clients alone: 50,200,500,1000")
     options = parser.parse_args()
+    if options.sites:
+        rows = []
+        for count in options.sites.split(","):
+            row = stand_ins(int(count), 1000)
+            load = os.getloadavg()[0]
+            rows.append(row | {"load": load, "date": time.strftime("%Y-%m-%d"), **machine()})
+            print(row, f"load {load:.1f}", flush=True)
+        write_csv(rows, Path(options.out).with_name("secagg-sites.csv"))
+        return
     bench = Bench(SecureAggregation, "secure aggregation")
     bench.variants[FLOWER] = lambda number: flower(bench.kept)
     times = bench.times(options.repeats)

@@ -18,7 +18,7 @@ from torch import Tensor
 from fedlore import Examples
 from fedlore.errors import FedloreError
 from fedlore.experiments import CONFIG, check_empty
-from fedlore.federation.kits.kit import SECURE, add_site, init, unpack
+from fedlore.federation.kits.kit import SECURE, add_local_site, init
 from fedlore.federation.processes import free_port
 from fedlore.knowledge import (
     Card,
@@ -194,14 +194,9 @@ def make_trial(
     secure = secure and sites >= LEAST
     asked: dict[str, Any] = {"rounds": rounds, "secure": secure, "recipe": recipe}
     init(folder, name="coke", address=address, schema=COKE, **asked)
-    home = folder / "sites"
-    home.mkdir()
     paths = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}
     for plant in coking_plants(0, test_rows=test_rows)[:sites]:
-        kit = add_site(folder, plant.id, paths=paths)
-        kit = kit.rename(home / kit.name)
-        site = unpack(kit)
-        kit.unlink()
+        site = add_local_site(folder, plant.id, paths=paths)
         write_examples(site / "train.csv", plant.train, label=COKE.label, form="")
         write_examples(site / "test.csv", plant.test, label=COKE.label, form="")
         (site / "knowledge.toml").write_text(_knowledge(plant), encoding="utf-8")

@@ -42,6 +42,10 @@ QUICK = {
         *("--schema", f"{{w}}/{EAST}/knowledge.toml"),
     ],
     "federation add-site": ["federation", "add-site", "north", "--dir", "{w}/coordinator"],
+    "federation enrol": [
+        *("federation", "enrol", "south", "{w}/coordinator/kits/south/site.pub"),
+        *("--dir", "{w}/coordinator"),
+    ],
     "federation renew": ["federation", "renew", "--dir", "{w}/coordinator"],
     "federation remove-site": ["federation", "remove-site", "gone", "--dir", "{w}/coordinator"],
     "doctor": ["doctor", "{w}/coordinator/kits/south.zip"],
@@ -81,6 +85,7 @@ def world(tmp_path_factory) -> Path:
         ),
     ]
     calls[2] += ["--schema", home / EAST / "knowledge.toml"]
+    calls.append(["accept", home / "coordinator" / "kits" / "south.zip", "--yes"])
     for call in calls:
         done = spoken(*call)
         assert done.code == 0, done
@@ -155,6 +160,7 @@ def samples(world: Path) -> dict[str, Path]:
         "federation": world / "federation.toml",
         "bundle": world / "east.lore",
         "kit": world / "coordinator" / "kits" / "south.zip",
+        "public key": world / "coordinator" / "kits" / "south" / "site.pub",
         "coordinator": world / "coordinator",
         "run": world / "results",
         "settings": world / "small.toml",

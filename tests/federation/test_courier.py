@@ -28,6 +28,11 @@ class Server:
         self.heads[about] = (SimpleNamespace(metadata=metadata), get_object_tree(message))
         self.parts = parts
 
+    def PushMessages(self, request):
+        self.asked.append(len(request.messages_list))
+        names = [head.metadata.message_id for head in request.messages_list]
+        return SimpleNamespace(message_ids=names, objects_to_push=[], session_id="")
+
     def PullMessages(self, request):
         self.asked.append(list(request.message_ids))
         found = [self.heads.pop(name) for name in request.message_ids if name in self.heads]
@@ -108,3 +113,11 @@ def test_a_reply_without_end_is_cut_off(server):
     courier.most = 100
     (found,) = courier.pull_messages(["a"])
     assert found == BadReply("a", "more than 100 bytes") and len(server.confirmed) == 1
+
+
+def test_many_messages_go_in_parts_so_that_the_server_can_answer_others_in_between(server):
+    messages = [Message(RecordDict({}), node, "train", ttl=60.0) for node in range(2, 72)]
+    names = RunCourier(server, 1).push_messages(messages)
+    assert server.asked == [32, 32, 6]
+    assert names == [message.metadata.message_id for message in messages]
+    assert RunCourier(server, 1).push_messages([]) == [] and len(server.asked) == 3

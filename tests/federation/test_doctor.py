@@ -14,7 +14,7 @@ from fedlore.core.store import alone
 from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.flower.node import Signing, Unsigned, read_signer
 from fedlore.federation.kits.certificates import new_authority, raw_key
-from fedlore.federation.kits.kit import enrolled_keys
+from fedlore.federation.kits.kit import enrolled_keys, unpack
 from fedlore.federation.processes import free_port
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import doctor
@@ -132,8 +132,14 @@ def test_the_commands_make_and_revoke_kits(made, tmp_path):
     assert read_deployed(folder).schema.names[5] == "Ro"
     at = ["--dir", str(folder)]
     said = run(app, ["federation", "add-site", "north", *at]).output
-    assert "private key of north" in said
+    assert "it holds no secret" in said and "federation enrol north site.pub" in said
+    assert list(enrolled_keys(folder)) == []
+    home = unpack(folder / "kits" / "north.zip")
+    enrolling = ["federation", "enrol", "north", str(home / "site.pub"), *at]
+    assert "Site north is enrolled." in run(app, enrolling).output
     assert run(app, ["federation", "renew", "north", *at]).exit_code == 0
+    unpack(folder / "kits" / "north.zip")
+    assert run(app, enrolling).exit_code == 0
     assert run(app, ["federation", "renew", *at]).exit_code == 0
     assert list(enrolled_keys(folder)) == ["north"]
     assert run(app, ["federation", "remove-site", "north", *at]).exit_code == 0

@@ -30,6 +30,7 @@ from fedlore.federation.kits.certificates import (
 from fedlore.federation.kits.kit import (
     MEMBERS,
     add_site,
+    enrol,
     enrolled_keys,
     init,
     remove_site,
@@ -83,17 +84,56 @@ def test_the_authority_signs_for_the_server_and_its_names(folder):
     assert found == ["coke.example", "localhost", "127.0.0.1"]
 
 
-def test_a_kit_holds_a_key_that_fits_the_enrolled_one(folder):
+def joined(folder, name):
+    """A site with its key, enrolled."""
+    home = unpack(add_site(folder, name))
+    enrol(folder, name, home / "site.pub")
+    return home
+
+
+def test_a_key_is_made_at_the_site_and_only_its_public_half_is_enrolled(folder):
     kit = add_site(folder, "plant-1")
-    assert mode(kit) == 0o600
-    home = unpack(kit)
-    key = read_site_key(home / "site.key")
+    with zipfile.ZipFile(kit) as archive:
+        names = archive.namelist()
+        assert not any("key" in name or "pub" in name for name in names) and len(names) == 4
+        assert b"PRIVATE" not in b"".join(archive.read(name) for name in names)
+    assert enrolled_keys(folder) == {}
+    lines = []
+    home = unpack(kit, lines.append)
+    assert lines == [
+        f"Made this site's key. The coordinator needs {home / 'site.pub'}: fedlore federation "
+        "enrol plant-1 site.pub"
+    ]
     assert mode(home / "site.key") == 0o600
-    assert raw_key(key.public_key()) == raw_key(enrolled_keys(folder)["plant-1"])
+    assert not enrol(folder, "plant-1", home / "site.pub")
+    key = read_site_key(home / "site.key")
     signature = key.sign(b"here", ec.ECDSA(SHA384()))
     enrolled_keys(folder)["plant-1"].verify(signature, b"here", ec.ECDSA(SHA384()))
     assert read_kit(home).file.address == "coke.example:9300"
-    assert not (home / "ca.key").exists()
+    kept = [p for p in folder.rglob("*") if p.is_file() and home not in p.parents]
+    private = (home / "site.key").read_bytes()
+    assert not any(private in p.read_bytes() for p in kept) and not (home / "ca.key").exists()
+    assert unpack(kit, lines.append) == unpack(home, lines.append) == home and len(lines) == 1
+    assert (home / "site.key").read_bytes() == private  # one kit, one key
+
+
+def test_only_the_key_of_a_site_that_has_a_kit_is_enrolled(folder, tmp_path):
+    home = joined(folder, "plant-1")
+    with pytest.raises(FedloreError, match="did you mean 'plant-1'.*add-site plant-2 makes"):
+        enrol(folder, "plant-2", home / "site.pub")
+    add_site(folder, "plant-2")
+    with pytest.raises(FedloreError, match="key of site 'plant-1', which is enrolled already"):
+        enrol(folder, "plant-2", home / "site.pub")
+    for text in (b"", b"ssh-ed25519 AAAA", (home / "site.key").read_bytes()):
+        (tmp_path / "x.pub").write_bytes(text)
+        with pytest.raises(FedloreError, match="is no public key"):
+            enrol(folder, "plant-2", tmp_path / "x.pub")
+    with pytest.raises(FedloreError, match="a name must be"):
+        enrol(folder, "../up", home / "site.pub")
+    assert list(enrolled_keys(folder)) == ["plant-1"]
+    assert not enrol(folder, "plant-1", home / "site.pub")  # once more does no harm
+    other = unpack(add_site(folder, "plant-2"))
+    assert enrol(folder, "plant-1", other / "site.pub")  # the old one is shut out
 
 
 def test_a_key_that_others_may_read_is_refused(folder):
@@ -104,17 +144,20 @@ def test_a_key_that_others_may_read_is_refused(folder):
 
 
 def test_a_renewed_kit_keeps_the_sites_own_file(folder):
-    home = unpack(add_site(folder, "plant-1"))
+    home = joined(folder, "plant-1")
     old = raw_key(enrolled_keys(folder)["plant-1"])
     edited(home / "site.toml", ("max_rounds = 1000", "max_rounds = 7"))
-    unpack(renew_site(folder, "plant-1"))
+    kit = renew_site(folder, "plant-1")
+    assert enrolled_keys(folder) == {}  # the old key is out at once
+    unpack(kit)
+    assert not enrol(folder, "plant-1", home / "site.pub")
     assert read_kit(home).file.policy.max_rounds == 7
     new = raw_key(read_site_key(home / "site.key").public_key())
     assert new == raw_key(enrolled_keys(folder)["plant-1"]) != old
 
 
 def test_sites_are_added_once_and_removed_by_name(folder):
-    add_site(folder, "plant-1")
+    joined(folder, "plant-1")
     with pytest.raises(FedloreError, match="enrolled already"):
         add_site(folder, "plant-1")
     with pytest.raises(FedloreError, match="did you mean 'plant-1'"):
@@ -297,7 +340,8 @@ def test_what_is_unpacked_is_its_owners_alone(tmp_path):
     "changes",
     [
         {"north/evil.py": b""},
-        {"north/site.pub": None},
+        {"north/kit.id": None},
+        {"north/site.key": b""},
         {"north/../up.txt": b""},
         {"../site.toml": b""},
         {"south/site.toml": b""},

@@ -14,7 +14,7 @@ from fedlore.engine import NumberClient, Training, fit
 from fedlore.engine.lore import Candidate, train_lore
 from fedlore.errors import ConfigError
 from fedlore.federation.journal import read_state
-from fedlore.federation.kits.kit import add_site, unpack
+from fedlore.federation.kits.kit import add_local_site
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.export import bundle_of_kit, bundle_of_shared
@@ -71,10 +71,8 @@ def deployed(
     if recipe == "lore":
         changes.append(("\n[model]", MENU + "\n[model]"))
     edited(home / "federation.toml", *changes)
-    (home / "sites").mkdir()
     for number, name in enumerate(SITES):
-        kit = add_site(home, name, paths=PATHS)
-        site = unpack(kit.rename(home / "sites" / kit.name))
+        site = add_local_site(home, name, paths=PATHS)
         write_knowledge(site, "number", holes=holes)
         write_rows(site / "train.csv", "number", number, rows=30, holes=holes)
         write_rows(site / "test.csv", "number", 10 + number, rows=12, holes=holes)

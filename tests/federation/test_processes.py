@@ -102,6 +102,22 @@ def test_without_tls_on_loopback(tmp_path):
         federation.stop()
 
 
+def test_a_training_that_is_killed_before_its_first_round_resumes(tmp_path):
+    """Killed as soon as it has begun, again and again, it comes to the same weights."""
+    folder = trial(tmp_path / "fed", sites=3, rounds=2)
+    with running(folder):
+        for number in range(4):
+            child = start_training(folder, *(["--resume"] if number else []))
+            begun = folder / "journal" / "start.journal"
+            wait_until(begun.exists)
+            time.sleep(0.4 * number)
+            child.kill()
+        child = start_training(folder, "--resume")
+        wait_until(lambda: child.code() is not None)
+        assert child.code() == 0 and "resuming run" in said(child)
+    assert_close(Journal(folder / "journal").last()[0].run.state, reference(folder).state)
+
+
 SLOWER = ("epochs = 5", "epochs = 40")  # so that a kill falls into a round
 
 
@@ -176,7 +192,7 @@ def test_strangers_stay_outside(tmp_path):
         shutil.copy(other / "site.key", stranger / "site.key")
         child = start_site(stranger)
         assert child.wait(200) == 2
-        assert "does not know this key" in said(child) and "add-site" in said(child)
+        assert "does not know this key" in said(child) and "federation enrol" in said(child)
 
         shutil.copy(other / "ca.crt", stranger / "ca.crt")
         child = start_site(stranger)

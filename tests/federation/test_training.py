@@ -213,11 +213,13 @@ def test_a_line_for_each_round_has_one_time_of_each_site(folder, monkeypatch):
 
 def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):
     inside = Inside(folder, monkeypatch)
-    with pytest.raises(FedloreError, match="no round to resume"):
-        inside.train(resume=True)
     inside.train()
     edited(folder / "federation.toml", ("seed = 0", "seed = 1"))
     with pytest.raises(FedloreError, match="has changed since round 3"):
+        inside.train(resume=True)
+    for path in Journal(folder / "journal").files():
+        path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(FedloreError, match="damaged.*no round before"):
         inside.train(resume=True)
 
 
@@ -238,7 +240,7 @@ def test_a_new_training_starts_from_nothing(tmp_path, monkeypatch):
     folder = small(tmp_path / "fed", algorithm="scaffold")
     inside = Inside(folder, monkeypatch)
     assert_close(inside.train().state, inside.train().state)
-    assert (folder / "journal.before").is_dir()
+    assert len(list((folder / "journals").iterdir())) == 1
 
 
 def test_a_full_disk_ends_the_run_with_the_last_round_safe(folder, monkeypatch):
@@ -345,3 +347,65 @@ def test_void_rounds_do_not_add_up_over_a_training(tmp_path, monkeypatch):
     run = inside.train()
     assert (run.round, failed) == (3, {1, 2, 3})
     assert_close(run.state, reference(folder).state)
+
+
+def crash_at(monkeypatch, name, *, after):
+    """The coordinator ends as it writes this file."""
+    real, left = os.replace, [1]
+
+    def replace_file(source, target):
+        hit = str(target).endswith(name) and left and left.pop()
+        if hit and not after:
+            raise Crash
+        real(source, target)
+        if hit:
+            raise Crash
+
+    monkeypatch.setattr(os, "replace", replace_file)
+
+
+WRITTEN = ["start.journal", "scaler.weights", "round-000000.journal", "round-000001.journal"]
+WRITTEN += ["round-000003.journal", "shared.weights"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_coordinator_that_is_killed_at_any_moment_resumes(folder, monkeypatch, name, after):
+    inside = Inside(folder, monkeypatch)
+    crash_at(monkeypatch, name, after=after)
+    with pytest.raises(Crash):
+        inside.train()
+    inside.restart()
+    lines = []
+    assert_close(inside.train(resume=True, line=lines.append).state, reference(folder).state)
+    anew = (name, after) == ("start.journal", False)  # nobody had been asked anything
+    assert ("nothing is journalled yet" in lines[0]) == anew != lines[0].startswith("resuming run")
+
+
+def test_a_training_that_never_had_a_quorum_resumes_as_it_was_told_to(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    inside.absent |= {"plant-1", "plant-2", "plant-3"}
+    with pytest.raises(QuorumLost, match=r"holds round 0: .* fedlore train --resume"):
+        inside.train()
+    began = Journal(folder / "journal").begun()["run"]
+    inside.absent.clear()
+    lines = []
+    assert_close(inside.train(resume=True, line=lines.append).state, reference(folder).state)
+    assert lines[0] == f"resuming run {began} after round 0"
+
+
+def test_false_starts_never_erase_a_finished_journal(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    inside.train()
+    finished = Journal(folder / "journal").begun()["run"]
+    kept = {p.name: p.read_bytes() for p in (folder / "journal").iterdir()}
+    for name in ("start.journal", "round-000000.journal", "start.journal"):
+        crash_at(monkeypatch, name, after=True)
+        with pytest.raises(Crash):
+            inside.train()
+    inside.train()
+    home = folder / "journals" / finished
+    assert {p.name: p.read_bytes() for p in home.iterdir()} == kept and len(kept) == 5
+    assert len(list((folder / "journals").iterdir())) == 4
+    assert {p.stat().st_mode & 0o077 for p in home.iterdir()} == {0}

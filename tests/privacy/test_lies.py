@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedlore.core.wire import Task
-from fedlore.privacy.secagg.crypto import SHARE
+from fedlore.privacy.secagg.crypto import SECRET
 from fedlore.privacy.secagg.pact import least
 
 from .masked import cohort, names
@@ -63,10 +63,10 @@ def answers_of(n):
 def secrets_in(reply, n, some):
     """(dealer, dealer) for its own seed, (dealer, other) for one that it has with another."""
     lost = [s for s in names(n) if s not in some]
-    seeds = {(dealer, dealer) for dealer in reply.upload["seeds"]}
+    seeds = {(dealer, dealer) for dealer in reply.upload["shares"]}
     pairs = set()
-    for dealer, data in reply.upload.get("pairs", {}).items():
-        assert len(data) == SHARE * len(lost)
+    for dealer, data in reply.upload["shares"].items():
+        assert len(data) == SECRET * (1 + len(lost))
         pairs |= {(dealer, other) for other in lost}
     return frozenset(seeds | pairs)
 

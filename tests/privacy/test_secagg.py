@@ -208,7 +208,8 @@ def test_a_site_answers_once():
     *_, task = tasks(one)
     half = one.halves["site-00"]
     first = half.answer(task.told_to("site-00"))
-    assert set(first.upload) == {"seeds"} and set(first.upload["seeds"]) == set(called(5))
+    assert set(first.upload) == {"shares"} and set(first.upload["shares"]) == set(called(5))
+    assert {len(t) for t in first.upload["shares"].values()} == {16}  # of its own seed alone
     assert_same(half.answer(task.told_to("site-00")), first)  # the very same question again
     fewer = lying(called(5)[:4])(task)
     with pytest.raises(FedloreError, match="answered once"):
@@ -220,8 +221,8 @@ def test_what_hides_a_site_from_all_others_never_leaves():
     one = cohort(5, lose=lambda task, name: task.kind == "train" and name == "site-04")
     one.round()
     for reply in one.seen("unmask").values():
-        assert set(reply.upload["seeds"]) == set(reply.upload["pairs"]) == set(called(4))
-        assert {len(t) for t in reply.upload["pairs"].values()} == {33}  # one seed of each
+        assert set(reply.upload["shares"]) == set(called(4))
+        assert {len(t) for t in reply.upload["shares"].values()} == {32}  # two seeds of each
 
 
 def test_secrets_go_when_they_are_used():
@@ -382,10 +383,10 @@ def no_bytes(bundle, name):
 @pytest.mark.parametrize(
     ("kind", "lose", "spoil", "says"),
     [
-        ("unmask", None, flipped("seeds", "site-00"), "shares of 'site-00'"),
-        ("unmask", "site-03", flipped("pairs", "site-00"), "shares of 'site-00'"),
+        ("unmask", None, flipped("shares", "site-00"), "shares of 'site-00'"),
+        ("unmask", "site-03", flipped("shares", "site-00"), "shares of 'site-00'"),
         ("unmask", "site-03", lambda u: {}, "3 shares of 'site-00', 4 are needed"),
-        ("unmask", "site-03", lambda u: no_bytes("seeds", "site-00"), "3 shares of 'site-00'"),
+        ("unmask", "site-03", lambda u: no_bytes("shares", "site-00"), "3 shares of 'site-00'"),
         ("keys", None, lambda u: {}, "gave no key"),
         ("keys", None, lambda u: no_bytes("next", "public"), "gave no key"),
         ("train", None, lambda u: {k: u[k] for k in ("masked", "next")}, "gave no shares"),
@@ -589,7 +590,7 @@ def test_what_can_be_seen_of_a_single_masked_reply_is_looked_at():
     assert "without masks" in judge({})
     assert "without masks" in judge(whole | {"next": {"public": torch.zeros(32)}})
     assert judge({"next": {"public": torch.zeros(32).byte()}}, kind="keys") is None
-    assert "bytes were asked for" in judge({"seeds": {"a": torch.zeros(33)}}, kind="unmask")
+    assert "bytes were asked for" in judge({"shares": {"a": torch.zeros(33)}}, kind="unmask")
     assert "none may be shown" in judge({}, rows=1, kind="unmask")
     wide = {"moments": {"sum": torch.zeros(5).double()}}  # two words for each of its numbers
     told = {"layout": pack_message(json.dumps(summands(wide)[0]).encode())}

@@ -95,6 +95,8 @@ OWN: dict[str, Command] = {
         {
             "init schema": ("knowledge",),
             "add-site folder": ("coordinator",),
+            "enrol key": ("public key",),
+            "enrol folder": ("coordinator",),
             "remove-site folder": ("coordinator",),
             "renew folder": ("coordinator",),
             "key kit": ("kit",),

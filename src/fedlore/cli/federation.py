@@ -48,11 +48,28 @@ def init_(
 
 @federation_app.command("add-site")
 def add_site_(name: str, folder: _Dir = Path(".")) -> None:
-    """Enrol a site and make its kit."""
+    """Make a site's kit, which holds no secret: the site makes its key itself."""
     need_flower()
     from ..federation.kits.kit import add_site
 
     _kit_made(name, add_site(folder, name))
+
+
+@federation_app.command("enrol")
+def enrol_(
+    name: str,
+    key: Annotated[Path, typer.Argument(help="The site's site.pub.")],
+    folder: _Dir = Path("."),
+) -> None:
+    """Let a site in by the public half of its key; a running server notices within seconds."""
+    need_flower()
+    from ..federation.kits.kit import enrol
+
+    renewed = enrol(folder, name, key)
+    screen = current_screen()
+    gone = ", and its old key is shut out" if renewed else ""
+    screen.say(f"Site {name} is enrolled{gone}.")
+    screen.give({"enrolled": name, "renewed": renewed})
 
 
 @federation_app.command("remove-site")
@@ -117,7 +134,7 @@ def key_(
     from ..federation.site.folder import read_kit
     from ..privacy.settings import share_secret
 
-    path, name = share_secret(filter, read_kit(unpack(kit)).place())
+    path, name = share_secret(filter, read_kit(unpack(kit, current_screen().say)).place())
     screen = current_screen()
     screen.say(f"Wrote {path}, key {name}.")
     screen.remark(
@@ -128,8 +145,9 @@ def key_(
 
 def _kit_made(name: str, kit: Path) -> None:
     screen = current_screen()
-    screen.say(f"Wrote {kit}: it holds the private key of {name}.")
-    screen.remark("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
+    screen.say(f"Wrote {kit}: it holds no secret.")
+    screen.remark(f"Hand it over. There: fedlore doctor {kit.name} makes the key of {name}; here,")
+    screen.remark(f"with the file site.pub that it made: fedlore federation enrol {name} site.pub")
     screen.give({"site": name, "kit": kit})
 
 
@@ -197,7 +215,7 @@ def _kept(folder: Path, command: str) -> str:
     except FedloreError:
         done = 0
     if not done:
-        return f"no round was finished; fedlore {command} {folder} begins anew"
+        return f"no round was finished; fedlore {command} {folder} --resume goes on all the same"
     return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume goes on"
 
 

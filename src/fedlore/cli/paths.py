@@ -13,6 +13,7 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "federation": ("a federation.toml or a folder of sites", "fedlore new FOLDER writes one"),
     "bundle": ("a bundle", "fedlore export RESULTS --client SITE --out NAME.lore writes one"),
     "kit": ("a site's kit", "fedlore federation add-site NAME makes one"),
+    "public key": ("a site's site.pub", "fedlore doctor KIT makes one in the site's folder"),
     "coordinator": ("a coordinator's folder", "fedlore federation init FOLDER makes one"),
     "run": ("a folder of results", "fedlore run federation.toml --out FOLDER makes one"),
     "settings": ("a TOML file of settings", "docs/how-to shows one"),

@@ -33,7 +33,7 @@ def join_command(
     from ..federation.site.session import join_federation as take_part
 
     say, form = log_lines(log_level, as_json=log_json)
-    folder = unpack(kit)
+    folder = unpack(kit, say)
     with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
         take_part(folder, stop=stop, say=say, form=form)
     say("left")
@@ -46,8 +46,8 @@ def doctor(kit: _Kit) -> None:
     from ..federation.kits.kit import unpack
     from ..federation.site.doctor import examine
 
-    checks = examine(unpack(kit))
     screen = current_screen()
+    checks = examine(unpack(kit, screen.say))
     for check in checks:
         screen.say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
     fine = all(check.fine for check in checks)
@@ -68,7 +68,7 @@ def accept(
     from ..federation.site.consent import accept_terms, describe_changes, offered_terms
     from ..federation.site.folder import read_kit
 
-    found = read_kit(unpack(kit))
+    found = read_kit(unpack(kit, current_screen().say))
     terms = offered_terms(found)
     screen, name = current_screen(), found.file.name
     given = {"site": name, "agreed": found.file.agreed, "changes": list[str]()}

@@ -1,7 +1,9 @@
 """What must survive a crash, on disk: all or nothing, with a checksum, without pickle."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from ..engine.lore import DoneStep
 from ..errors import FedloreError
 
 FORMAT = 2  # of all files that `write_state` writes
+_START = "start.journal"
 _FIRST = b"fedlore 1\n"  # how files of format 1 begin
 
 
@@ -85,6 +88,27 @@ class Journal:
     folder: Path
     keep: int = 4
 
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Write down which training begins, before anybody is asked anything."""
+        write_state(self.folder / _START, {"about": dict(about)}, {}, private=True)
+
+    def begun(self) -> dict[str, Any] | None:
+        """What `begin` wrote; None where no training has begun."""
+        path = self.folder / _START
+        return dict(read_state(path)[0]["about"]) if path.exists() else None
+
+    def put_aside(self, archive: Path) -> bool:
+        """Make room for another training; whether any was there before. None is ever erased."""
+        if self.folder.exists():
+            about: dict[str, Any] = {}
+            with suppress(FedloreError):
+                about = self.begun() or {}
+            name = str(about.get("run", "unnamed"))
+            archive.mkdir(mode=0o700, exist_ok=True)
+            places = (archive / (name if n == 1 else f"{name}-{n}") for n in count(1))
+            self.folder.rename(next(place for place in places if not place.exists()))
+        return archive.exists()
+
     def save(self, run: Run, about: Mapping[str, Any], common: Payload | None = None) -> None:
         """Write down a round before the next one starts."""
         payload = {f"state.{key}": bundle for key, bundle in run.state.items()}
@@ -92,7 +116,7 @@ class Journal:
         rows = [dict(row) for row in run.rows]
         header = {"round": run.round, "accepted": run.accepted, "rows": rows, "about": dict(about)}
         number = int(about.get("number", run.round))
-        write_state(self.folder / f"round-{number:06d}.journal", header, payload)
+        write_state(self.folder / f"round-{number:06d}.journal", header, payload, private=True)
         for old in self.files()[self.keep :]:
             old.unlink(missing_ok=True)
         clear_parts(self.folder, "round-*")
@@ -122,7 +146,7 @@ class Journal:
     def add(self, step: DoneStep, number: int) -> None:
         """Write down a step, the `number`th of them, before the next one starts."""
         header = {"name": step.name, "accepted": dict(step.accepted)}
-        write_state(self.folder / f"step-{number:06d}.journal", header, step.payload)
+        write_state(self.folder / f"step-{number:06d}.journal", header, step.payload, private=True)
         clear_parts(self.folder, "step-*")
 
     def steps(self) -> tuple[dict[int, DoneStep], list[str]]:
@@ -138,10 +162,6 @@ class Journal:
             number = int(path.stem.partition("-")[2])
             found[number] = DoneStep(str(header["name"]), payload, accepted)
         return found, wrong
-
-    def clear(self) -> None:
-        for path in [*self.files(), *self.folder.glob("step-*.journal")]:
-            path.unlink(missing_ok=True)
 
 
 def _part(prefix: str, payload: Payload) -> Payload:

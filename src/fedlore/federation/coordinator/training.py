@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import shutil
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -37,6 +36,7 @@ from .server import bell_of, healthy, link_of
 from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
 
+JOURNALS = "journals"  # of the trainings before, by the names of their runs
 SCALER = "scaler.weights"  # of the last training, for one whose sums are withheld
 RESTARTS = 10  # of a training that gets no further because sums of it are withheld
 PATIENCE = 120.0  # seconds to wait for a server that went away
@@ -51,7 +51,8 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
     keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
     if not keys:
         raise FedloreError(
-            f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
+            f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}', and then, "
+            f"with the key that is made there, fedlore federation enrol NAME site.pub"
         )
     with owner_only(), alone(folder / "train.lock", "a training of this federation"):
         session = _session(folder, federation, keys, resume, reports)
@@ -71,48 +72,49 @@ def _session(
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     coordinator_filters(terms)  # refused before anything is moved
     entry: JournalEntry | None = None
+    salt: str | None = None
     steps: dict[int, DoneStep] = {}
     if resume:
         entry, wrong = journal.last()
+        if wrong and entry is None:
+            raise FedloreError(
+                f"{wrong[0]}, and there is no round before: train without --resume starts anew"
+            )
         for text in wrong:
             reports.line(f"{text}; falling back to the round before")
         steps, wrong = journal.steps()
         for text in wrong:
             reports.line(f"{text}; that step is done again")
-        if entry is None:
-            raise FedloreError(f"'{journal.folder}' holds no round to resume from")
-        before = str(entry.about["version"])
-        if before != terms.version:
+        about = journal.begun() if entry is None else entry.about
+        done = 0 if entry is None else entry.run.round
+        if about is None:  # it was ended before anybody was asked anything
+            reports.line("nothing is journalled yet: the training begins")
+        elif str(about["version"]) != terms.version:
+            version = about["version"]
             raise FedloreError(
-                f"round {entry.run.round} was trained with fedlore {before}, this is "
-                f"{terms.version}: finish the run with fedlore {before} on all sides, or start "
+                f"round {done} was trained with fedlore {version}, this is "
+                f"{terms.version}: finish the run with fedlore {version} on all sides, or start "
                 "anew with fedlore train, without --resume"
             )
-        if entry.about["agreement"] != _fingerprint(federation):
+        elif about["agreement"] != _fingerprint(federation):
             raise FedloreError(
-                f"federation.toml has changed since round {entry.run.round}: resuming needs the "
+                f"federation.toml has changed since round {done}: resuming needs the "
                 "same one, train without --resume starts anew"
             )
-        terms = replace(terms, run=str(entry.about["run"]))
-        of = f" of trial {entry.trial}" if entry.trial else ""
-        reports.line(f"resuming run {terms.run} after round {entry.run.round}{of}")
-    filters, salt = coordinator_filters(terms, folder), ""
-    if entry is not None:
-        salt = str(entry.about["salt"])
-    elif _put_aside(journal, folder) and any(one.hides for one in filters):
-        salt = terms.run
+        else:
+            terms, salt = replace(terms, run=str(about["run"])), str(about["salt"])
+            of = f" of trial {entry.trial}" if entry is not None and entry.trial else ""
+            reports.line(f"resuming run {terms.run} after round {done}{of}")
+    filters = coordinator_filters(terms, folder)
+    if salt is None:
+        before = journal.put_aside(folder / JOURNALS)
+        salt = terms.run if before and any(one.hides for one in filters) else ""
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
     parts, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
-    return Session(folder, federation, keys, terms, journal, *parts, usual, salt=salt)
-
-
-def _put_aside(journal: Journal, folder: Path) -> bool:
-    """Make room for another training; whether there was one before."""
-    aside = folder / "journal.before"
-    if journal.files():
-        shutil.rmtree(aside, ignore_errors=True)
-        journal.folder.rename(aside)
-    return aside.exists()
+    session = Session(folder, federation, keys, terms, journal, *parts, usual, salt=salt)
+    if entry is None:
+        journal.begin(session.about())
+    return session
 
 
 @dataclass
@@ -181,9 +183,10 @@ class Session:
     def _begin_anew(self, reason: str) -> None:
         """The training again, from another start: what was summed of the old one stays told."""
         self.reports.line(f"{reason}: the training begins anew, from another start")
-        _put_aside(self.journal, self.folder)
+        self.journal.put_aside(self.folder / JOURNALS)
         self.terms = replace(self.terms, run=secrets.token_hex(8))
         self.entry, self.salt, self.main = None, self.terms.run, ""
+        self.journal.begin(self.about())
         self.steps.clear()
         self.settled.clear()
         self.filters = coordinator_filters(self.terms, self.folder)
@@ -358,11 +361,15 @@ class Session:
             return self.terms
         return self.terms.scaled(Scaler.read(self.entry.common["scaler"], self.terms.inputs))
 
+    def about(self) -> dict[str, Any]:
+        """What a training that goes on must have in common with the one that began."""
+        about = {"run": self.terms.run, "version": self.terms.version, "salt": self.salt}
+        return about | {"agreement": _fingerprint(self.federation)}
+
     def save(
         self, run: Run, common: dict[str, dict[str, torch.Tensor]], *, trial: str = ""
     ) -> None:
-        about: dict[str, Any] = {"run": self.terms.run, "version": self.terms.version}
-        about |= {"agreement": _fingerprint(self.federation), "salt": self.salt}
+        about = self.about()
         if self.terms.search_space is not None:  # rounds of several trainings, in one order
             number = 0 if self.entry is None else self.entry.number + 1
             about |= {"trial": trial, "number": number, "steps": len(self.steps)}

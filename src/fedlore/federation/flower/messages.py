@@ -31,6 +31,7 @@ from .names import (
 _PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
 _PACKED = "tensors"  # all bundles in one value, in the order of their layouts
 _INLINE = 2_000_000  # bytes up to which they are: every array costs requests of its own
+_AT_ONCE = 32  # messages that are pushed together
 
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
@@ -217,8 +218,12 @@ class RunCourier:
         return list(self._client.GetNodes(runtime_pb2.GetNodesRequest()).nodes)
 
     def push_messages(self, messages: Sequence[Message]) -> Iterable[str]:
-        if not messages:
-            return []
+        names: list[str] = []
+        for first in range(0, len(messages), _AT_ONCE):  # the server answers nobody else meanwhile
+            names += self._push(messages[first : first + _AT_ONCE])
+        return names
+
+    def _push(self, messages: Sequence[Message]) -> Sequence[str]:
         parcels = [pack_parcel(message) for message in messages]
         parts = {name: part for one in parcels for name, part in one.objects.items()}
         opened = self._client.PushMessages(

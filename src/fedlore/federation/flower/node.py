@@ -170,7 +170,7 @@ def _explain(site: str, error: httpx.HTTPStatusError) -> str:
         return f"site '{site}': the key was not accepted: {plain_text(error.response.text[:200])}"
     return (
         f"site '{site}': the coordinator does not know this key: it was revoked, renewed or never "
-        "enrolled (fedlore federation add-site or renew makes a new kit), or it is in use elsewhere"
+        f"enrolled (there: fedlore federation enrol {site} site.pub), or it is in use elsewhere"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -94,7 +94,7 @@ def read_site_key(path: Path) -> ec.EllipticCurvePrivateKey:
 def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
     try:
         key = serialization.load_ssh_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise FedloreError(f"'{path}' is no public key: {error}") from None
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise FedloreError(f"'{path}' must be an elliptic-curve key")

@@ -5,7 +5,7 @@ import re
 import secrets
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,17 @@ from .certificates import (
     new_server,
     new_site_key,
     private_key,
+    raw_key,
     read_certificate,
     read_public_key,
     vouch,
 )
 
-__all__ = ["SECURE", "add_site", "init", "unpack"]
+__all__ = ["SECURE", "add_local_site", "add_site", "enrol", "init", "unpack"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LARGEST = 4_000_000  # bytes of a member
-MEMBERS = ("site.toml", "site.key", "site.pub", "ca.crt", "terms.json")
+MEMBERS = ("site.toml", "ca.crt", "terms.json", "kit.id")  # a site's key is made at the site
 
 TOP = """\
 # What all sites agree on. Sites see this file's contents as the terms of every task.
@@ -161,23 +162,50 @@ def init(
 
 
 def add_site(folder: Path, name: str, *, paths: Mapping[str, str] | None = None) -> Path:
-    """Enrol a site and make its kit, one archive to hand over; the path of the archive."""
+    """Make a site's kit, an archive without secrets; `enrol` lets in the key that is made there."""
     _check_name(name)
     federation = read_deployed(folder)
     if _enrol(folder, name).exists():
-        raise FedloreError(f"site '{name}' is enrolled already (renew gives it a new key)")
+        raise FedloreError(f"site '{name}' is enrolled already (renew makes a kit for a new key)")
     return _issue(folder, name, federation.address, paths or {})
 
 
+def add_local_site(folder: Path, name: str, *, paths: Mapping[str, str]) -> Path:
+    """A site on the coordinator's own machine, enrolled; its folder below sites/."""
+    kit = add_site(folder, name, paths=paths)
+    home = folder / "sites" / name
+    home.parent.mkdir(exist_ok=True)
+    unpack(kit).rename(home)
+    enrol(folder, name, home / "site.pub")
+    kit.unlink()
+    return home
+
+
+def enrol(folder: Path, name: str, key: Path) -> bool:
+    """Let a site in by the public half of its key; whether another one stops working by that."""
+    _check_name(name)
+    read_deployed(folder)
+    _need_known(folder, name)
+    known = {who: raw_key(one) for who, one in enrolled_keys(folder).items()}
+    found = raw_key(read_public_key(key))
+    same = [who for who, one in known.items() if one == found and who != name]
+    if same:
+        raise FedloreError(f"this is the key of site '{same[0]}', which is enrolled already")
+    write_whole(_enrol(folder, name), key.read_bytes())
+    return known.get(name, found) != found
+
+
 def renew_site(folder: Path, name: str) -> Path:
-    """A new key for a site; its old one stops working."""
-    _need_enrolled(folder, name)
+    """Shut a site's key out, and make a kit that lets the site make another one."""
+    _need_known(folder, name)
+    _enrol(folder, name).unlink(missing_ok=True)
     return _issue(folder, name, read_deployed(folder).address, {})
 
 
 def remove_site(folder: Path, name: str) -> None:
     """Shut a site out; a running server notices within seconds."""
-    _need_enrolled(folder, name).unlink()
+    _need_known(folder, name)
+    _enrol(folder, name).unlink(missing_ok=True)
     (folder / "kits" / f"{name}.zip").unlink(missing_ok=True)
 
 
@@ -187,13 +215,15 @@ def enrolled_keys(folder: Path) -> dict[str, ec.EllipticCurvePublicKey]:
     return {path.name.removesuffix(".pub"): read_public_key(path) for path in found}
 
 
-def unpack(kit: Path) -> Path:
+def unpack(kit: Path, say: Callable[[str], None] = lambda line: None) -> Path:
     """The folder of a kit; an archive is unpacked beside itself, a site.toml there is kept.
 
+    The site's key is made here, once for each kit, and its private half never leaves the folder.
     An archive may come from anybody: its members are those of a kit and small, and nothing is
     written through a link.
     """
     if kit.is_dir():
+        _need_key(kit, say)
         return kit
     try:
         with zipfile.ZipFile(kit) as archive:
@@ -212,11 +242,29 @@ def unpack(kit: Path) -> Path:
         raise FedloreError(f"'{folder}' is a link: a kit is not unpacked through it")
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
+    known = folder / "kit.id"
+    if known.exists() and known.read_bytes() != found[f"{name}/kit.id"]:
+        (folder / "site.key").unlink(missing_ok=True)  # a renewed kit asks for a new one
     for member in MEMBERS:
         target = folder / member
         if member != "site.toml" or not target.exists():
             write_private(target, found[f"{name}/{member}"])  # replaces a link, never follows it
+    _need_key(folder, say)
     return folder
+
+
+def _need_key(folder: Path, say: Callable[[str], None]) -> None:
+    """A site's key pair, made where it is used."""
+    path = folder / "site.key"
+    if path.exists() or not (folder / "kit.id").exists():
+        return
+    private, public = new_site_key()
+    write_private(path, private)
+    write_private(folder / "site.pub", public)
+    say(
+        f"Made this site's key. The coordinator needs {folder / 'site.pub'}: "
+        f"fedlore federation enrol {folder.resolve().name} site.pub"
+    )
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -229,7 +277,6 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> Path:
-    private, public = new_site_key()
     terms = terms_of(read_deployed(folder), run="", participants=0)
     named = {what: [n for w, n in terms.parts() if w == what] for what in ("model", "algorithm")}
     secure = terms.privacy.secure_aggregation
@@ -249,10 +296,9 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
     )
     contents = {
         "site.toml": text.encode(),
-        "site.key": private,
-        "site.pub": public,
         "ca.crt": (folder / "ca.crt").read_bytes(),
         "terms.json": terms.text().encode(),
+        "kit.id": secrets.token_hex(16).encode(),
     }
     (folder / "kits").mkdir(mode=0o700, exist_ok=True)
     path = folder / "kits" / f"{name}.zip"
@@ -260,9 +306,8 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, data in contents.items():
             info = zipfile.ZipInfo(f"{name}/{member}", (2000, 1, 1, 0, 0, 0))
-            info.external_attr = (0o600 if member == "site.key" else 0o644) << 16
+            info.external_attr = 0o644 << 16
             archive.writestr(info, data)
-    write_whole(_enrol(folder, name), public)
     return path
 
 
@@ -294,10 +339,13 @@ def _enrol(folder: Path, name: str) -> Path:
     return folder / "enrolled" / f"{name}.pub"
 
 
-def _need_enrolled(folder: Path, name: str) -> Path:
-    if not _enrol(folder, name).exists():
-        raise FedloreError(unknown("site", name, enrolled_keys(folder)))
-    return _enrol(folder, name)
+def _need_known(folder: Path, name: str) -> None:
+    """A site that is enrolled, or has a kit."""
+    kits = {path.stem for path in (folder / "kits").glob("*.zip")}
+    if name not in (known := sorted(kits | set(enrolled_keys(folder)))):
+        raise FedloreError(
+            unknown("site", name, known) + f" (fedlore federation add-site {name} makes its kit)"
+        )
 
 
 def _check_name(name: str) -> None:

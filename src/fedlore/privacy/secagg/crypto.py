@@ -1,12 +1,11 @@
 """The cryptography of one round: shares of a secret, keys, sealed boxes, masks.
 
-Shamir (1979), How to Share a Secret: any t of n shares give it back, fewer say nothing. The secret
-is a polynomial's value at 0, the shares are its values at 1, 2, ... over the integers modulo a
-prime above 2^256, so that a key fits in one share. The arithmetic is Python's and takes time that
-depends on the numbers: it runs where the secrets are known anyway.
+Shamir (1979), How to Share a Secret: any t of n shares give it back, fewer say nothing. A number is
+a polynomial's value at 0, its shares are the values at 1, 2, ... modulo a prime. A secret is eight
+numbers below 2^16, so that all secrets of a site are shared by one product of matrices.
 
 X25519 (RFC 7748) agrees on keys, HKDF with SHA-256 (RFC 5869) derives them, ChaCha20-Poly1305
-(RFC 8439) seals what one site sends another through the server, and AES-256 in counter mode is the
+(RFC 8439) seals what one site sends another through the server, and AES-128 in counter mode is the
 stream of masks: measured faster than ChaCha20 on machines with AES instructions.
 """
 
@@ -22,63 +21,73 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
 
 from ...errors import FedloreError
 from .fixedpoint import Words
-from .pact import Binding, Pact
+from .pact import Binding
 
 ByteSource = Callable[[int], bytes]  # so many random bytes; the operating system's, outside tests
 
-PRIME = 2**256 + 297
-SECRET, SHARE = 32, 33  # bytes
+PRIME = 65_521  # the largest below 2^16: a share is as long as its secret
+SECRET = 16  # bytes: eight numbers below the prime, 127.997 bits
 
 
-def split_secret(
-    secret: bytes, points: Sequence[int], *, threshold: int, entropy: ByteSource
+def make_secret(drawn: bytes) -> bytes:
+    """A secret of uniform bytes, `DRAWN` of them: eight a number, so even to one part in 2^48."""
+    return (np.frombuffer(drawn, "<u8") % PRIME).astype("<u2").tobytes()
+
+
+DRAWN = 4 * SECRET  # bytes that a secret is made of
+
+
+def split_secrets(
+    secrets: bytes, points: Sequence[int], *, threshold: int, entropy: ByteSource
 ) -> dict[int, bytes]:
-    """A share for every point, of which any `threshold` give the secret back."""
-    if len(secret) != SECRET:
-        raise FedloreError(f"a secret must have {SECRET} bytes, got {len(secret)}")
+    """A share of these secrets for every point, of which any `threshold` give them back."""
+    found = _numbers(secrets, "secrets")
     if not 1 <= threshold <= len(points):
         raise FedloreError(f"threshold must lie in 1..{len(points)} shares, got {threshold}")
     _check_points(points)
-    # 16 bytes more than the prime has: the remainder is uniform but for one part in 2^127
-    drawn = [int.from_bytes(entropy(SHARE + 15)) % PRIME for _ in range(threshold - 1)]
-    factors = [int.from_bytes(secret), *drawn]
-    return {x: _value(factors, x).to_bytes(SHARE) for x in points}
+    drawn = make_secret(entropy(8 * (threshold - 1) * len(found)))
+    factors = np.concatenate([found, np.frombuffer(drawn, "<u2")]).reshape(threshold, -1)
+    powers = np.ones((len(points), threshold))
+    for power in range(1, threshold):
+        powers[:, power] = powers[:, power - 1] * np.array(points, float) % PRIME
+    # exact: sums of fewer than 2^16 products below 2^32 have no more than the 53 bits of a float
+    values = (powers @ factors.astype(float)).astype(np.int64) % PRIME
+    return {x: row.tobytes() for x, row in zip(points, values.astype("<u2"), strict=True)}
 
 
 def join_shares(shares: Mapping[int, bytes]) -> bytes:
-    """The secret that these shares were made from; too few or wrong ones give another, or fail."""
+    """The secrets that these shares were made from; too few or wrong ones give others."""
     points = list(shares)
     _check_points(points)
-    total = 0
-    for x, share in shares.items():
-        value = int.from_bytes(share)
-        if len(share) != SHARE or value >= PRIME:
-            raise FedloreError(f"share {x} is no number below the prime in {SHARE} bytes")
-        above = below = 1  # Lagrange's weight of this point at 0
-        for other in points:
-            if other != x:
-                above = above * other % PRIME
-                below = below * (other - x) % PRIME
-        total += value * above * pow(below, -1, PRIME)
-    secret = total % PRIME
-    if secret >= 2 ** (8 * SECRET):
-        raise FedloreError("the shares do not belong together")
-    return secret.to_bytes(SECRET)
+    values = [_numbers(share, f"share {x}") for x, share in shares.items()]
+    if len({len(row) for row in values}) != 1:
+        raise FedloreError("the shares do not belong together: they differ in length")
+    at = np.array(points, np.int64)
+    above, below = np.ones_like(at), np.ones_like(at)  # Lagrange's weight of each point at 0
+    for other in points:
+        apart = at != other
+        above = np.where(apart, above * other, above) % PRIME
+        below = np.where(apart, below * (other - at), below) % PRIME
+    weights = above * [pow(int(b), -1, PRIME) for b in below] % PRIME
+    return bytes((weights @ np.stack(values) % PRIME).astype("<u2").tobytes())
 
 
-def _value(factors: Sequence[int], x: int) -> int:
-    """The polynomial at x, by Horner's rule."""
-    value = 0
-    for factor in reversed(factors):
-        value = (value * x + factor) % PRIME
-    return value
+def _numbers(data: bytes, what: str) -> NDArray[np.int64]:
+    """Numbers below the prime, eight for each secret."""
+    if len(data) % SECRET or not data:
+        raise FedloreError(f"{what} must have {SECRET} bytes each, got {len(data)}")
+    found = np.frombuffer(data, "<u2").astype(np.int64)
+    if (found >= PRIME).any():
+        raise FedloreError(f"{what} must be numbers below {PRIME}")
+    return found
 
 
 def _check_points(points: Sequence[int]) -> None:
-    if len(set(points)) != len(points) or not all(0 < x < PRIME for x in points):
+    if not points or len(set(points)) != len(points) or not all(0 < x < PRIME for x in points):
         raise FedloreError(f"shares need different points above 0, got {list(points)[:5]}")
 
 
@@ -102,16 +111,22 @@ class KeyPair:
         return self._key.public_key().public_bytes_raw()
 
     @cached_property
+    def _common(self) -> dict[bytes, bytes]:
+        return {}
+
+    @cached_property
     def _key(self) -> X25519PrivateKey:
         return X25519PrivateKey.from_private_bytes(self.private)
 
-    def agree(self, other: bytes, purpose: str) -> bytes:
+    def agree(self, other: bytes, purpose: str, size: int = KEY) -> bytes:
         """The key that both ends of a purpose work out, and nobody else can."""
         try:
-            common = self._key.exchange(X25519PublicKey.from_public_bytes(other))
+            if other not in self._common:  # of all purposes one, as it takes the most time
+                key = X25519PublicKey.from_public_bytes(other)
+                self._common[other] = self._key.exchange(key)
         except ValueError:
             raise FedloreError("a public key of this round is not usable") from None
-        return HKDF(SHA256(), KEY, None, f"fedlore {purpose}".encode()).derive(common)
+        return HKDF(SHA256(), size, None, f"fedlore {purpose}".encode()).derive(self._common[other])
 
 
 def seal(key: bytes, message: bytes, about: bytes, entropy: ByteSource) -> bytes:
@@ -147,63 +162,24 @@ def commitment(seed: bytes) -> bytes:
     return hashlib.sha256(b"fedlore seed" + seed).digest()
 
 
-@dataclass(frozen=True)
-class Secrets:
-    """A site's own seed and the seeds that it has with each other site."""
-
-    seed: bytes  # b: of the mask that is this site's own
-    pairs: Mapping[str, bytes]  # h: of the masks that cancel between two sites
-
-
-@dataclass(frozen=True)
-class SecretShares:
-    """Shares of one site's secrets, as one other site holds them."""
-
-    seed: bytes
-    pairs: Mapping[str, bytes]
-
-    def pack(self, others: Sequence[str]) -> bytes:
-        return self.seed + b"".join(self.pairs[site] for site in others)
-
-    @staticmethod
-    def read(packed: bytes, others: Sequence[str]) -> "SecretShares":
-        parts = [packed[at : at + SHARE] for at in range(0, len(packed), SHARE)]
-        if len(packed) != SHARE * (1 + len(others)):
-            raise FedloreError("sealed shares have another length than they must have")
-        return SecretShares(parts[0], dict(zip(others, parts[1:], strict=True)))
-
-
 def pair_seeds(
-    pact: Pact, bound: Binding, own: KeyPair, site: str, keys: Mapping[str, bytes]
+    bound: Binding, own: KeyPair, site: str, keys: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """The seed that a site has with each other, the same from either end."""
-    found = {}
-    for other in others_of(pact, site):
-        one, two = sorted((site, other))
-        found[other] = own.agree(keys[other], bound.purpose("mask", one, two))
-    return found
-
-
-def deal(pact: Pact, secrets: Secrets, site: str, entropy: ByteSource) -> dict[str, SecretShares]:
-    """Shares of all secrets of a site for every site, its own among them."""
-    points = {name: pact.point(name) for name in pact.cohort}
-
-    def split(secret: bytes) -> dict[int, bytes]:
-        threshold = pact.threshold
-        return split_secret(secret, list(points.values()), threshold=threshold, entropy=entropy)
-
-    seed = split(secrets.seed)
-    pairs = {other: split(secret) for other, secret in secrets.pairs.items()}
+    """The seed that a site has with each of these others, the same from either end."""
     return {
-        name: SecretShares(seed[at], {other: shares[at] for other, shares in pairs.items()})
-        for name, at in points.items()
+        other: make_secret(own.agree(key, bound.purpose("mask", *sorted((site, other))), DRAWN))
+        for other, key in keys.items()
     }
 
 
-def promises(pact: Pact, secrets: Secrets, site: str) -> bytes:
+def promises(secrets: bytes) -> bytes:
     """What ties a site to its secrets without telling them, in the order of the shares."""
-    all_of = [secrets.seed, *(secrets.pairs[other] for other in others_of(pact, site))]
-    return b"".join(commitment(secret) for secret in all_of)
+    return b"".join(commitment(one) for one in cut(secrets, SECRET))
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    """Pieces of one length."""
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def seal_for(
@@ -229,14 +205,20 @@ def open_from(
     return unseal(own.agree(key, purpose), box, purpose.encode())
 
 
-def others_of(pact: Pact, site: str) -> list[str]:
-    """The other sites of a cohort, in the order of shares and boxes."""
-    return [name for name in pact.cohort if name != site]
+def list_pad(
+    bound: Binding, own: KeyPair, other: bytes, owner: str, holder: str, about: str
+) -> bytes:
+    """What hides a holder's part of the key to an answer: both know it, for one list alone."""
+    return own.agree(other, bound.purpose(f"list {about}", owner, holder), SECRET)
 
 
-def box_size(pact: Pact) -> int:
-    """Bytes of a box."""
-    return SHARE * len(pact.cohort) + SEAL
+def answer_key(part: bytes) -> bytes:
+    """The key that an answer about a list is sealed with."""
+    return hashlib.sha256(b"fedlore answer" + part).digest()
+
+
+def xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 def sign(site: str, other: str) -> int:

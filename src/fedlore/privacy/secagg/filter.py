@@ -4,12 +4,13 @@ After Ma, Woods, Angel, Polychroniadou, Rabin (2023), Flamingo: Multi-Round Sing
 Aggregation with Applications to Private Federated Learning, with the double masks of Bonawitz et
 al. (2017), shares in place of threshold encryption, and every site among those who decrypt.
 
-Every upload is hidden by two kinds of masks. Those between two sites cancel in the sum; should one
-of the two drop out, shares of the seed that they have in common give back what does not cancel. A
-mask of the site's own keeps the upload hidden even if it was thought lost and arrives late.
+Every upload is hidden by two kinds of masks. Those between two neighbours cancel in the sum; should
+one of the two drop out, shares of the seed that they have in common give back what does not cancel.
+A mask of the site's own keeps the upload hidden even if it was thought lost and arrives late. Who
+are neighbours, and what holds where not all are: graph.py.
 
     train   (or another sum) brings the keys of all. Each site uploads its words plus masks,
-            shares of its seeds sealed for every other site, and a fresh key for the next time
+            shares of its seeds sealed for every neighbour, and a fresh key for the next time
     unmask  brings the list U of those who uploaded, and the boxes. Each site answers once: shares
             of the own seeds of U, and of the seeds that U has with those who are not in U
     keys    asks those for a key of whom none is known: at the start, and after a restart

@@ -1,8 +1,8 @@
 """Who the other sites are, known from them and not from the coordinator.
 
-The keys in a kit were made by the coordinator. So a site makes one more by itself, which never
-leaves it, and signs with that the public keys of every round of secure aggregation. Whoever has
-put the others' `identity.pub` into its folder `peers/` notices a coordinator that swaps keys.
+Which key is enrolled under which name is the coordinator's word. So a site makes one more, which
+never leaves it, and signs with that the public keys of every round of secure aggregation. Whoever
+has put the others' `identity.pub` into its folder `peers/` notices a coordinator that swaps keys.
 """
 
 from pathlib import Path

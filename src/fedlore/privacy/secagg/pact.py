@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -40,10 +40,6 @@ class Pact:
 
     def text(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True).encode()
-
-    def point(self, site: str) -> int:
-        """Where a site's shares lie on the polynomials."""
-        return self.cohort.index(site) + 1
 
     @property
     def numbers(self) -> FixedPoint:
@@ -177,6 +173,11 @@ def survivors_of(task: Task) -> tuple[str, ...]:
     except (KeyError, ValueError):
         pass
     raise FedloreError(f"'{task.kind}' came without a list of survivors")
+
+
+def list_name(survivors: Collection[str]) -> str:
+    """One name for one list of survivors."""
+    return hashlib.sha256(json.dumps(sorted(survivors)).encode()).hexdigest()
 
 
 def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:

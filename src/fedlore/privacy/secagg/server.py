@@ -17,16 +17,31 @@ from ..filters import RoundVoid, SumWithheld, common_steps
 from .crypto import (
     COMMITMENT,
     KEY,
-    SHARE,
+    SEAL,
+    SECRET,
     add_mask,
-    box_size,
-    commitment,
+    answer_key,
+    cut,
     join_shares,
-    others_of,
+    promises,
     sign,
+    unseal,
+    xor,
 )
 from .fixedpoint import Words, encode_words, read_summands
-from .pact import PACT, Agree, Pact, add_directory, pack_message, packed_all, raw_all, raw_bytes
+from .graph import Graph, share_graph
+from .pact import (
+    PACT,
+    Agree,
+    Binding,
+    Pact,
+    add_directory,
+    list_name,
+    pack_message,
+    packed_all,
+    raw_all,
+    raw_bytes,
+)
 
 
 class OpenedSums:
@@ -70,8 +85,6 @@ def _asked_before(missing: set[str]) -> str:
     return f"a sum with {names} was asked for before, and sites open no other one"
 
 
-_SHARED = ("seeds", "pairs")  # what shares are given of
-
 _log = logging.getLogger("fedlore")
 
 
@@ -109,9 +122,12 @@ class SumServer:
         before = () if self._opened is None else self._opened.before(task)
         if not set(before) <= set(to):
             raise SumWithheld(_asked_before(set(before) - set(to)))
-        pact, replies = self._uploads(task, before or to)
+        graph, bound, replies = self._uploads(task, before or to)
+        pact = graph.pact
         layout, words = alike(replies, pact.round)
-        sealed = {s: part for s in words if (part := _read_sealed(pact, s, replies[s])) is not None}
+        sealed = {
+            s: part for s in words if (part := _read_sealed(graph, s, replies[s])) is not None
+        }
         survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
         if before and survivors != list(before):
@@ -119,11 +135,11 @@ class SumServer:
         if self._opened is not None:
             self._opened.note(task, survivors)
         steps = common_steps([replies[site] for site in survivors])
-        shares = self._open(pact, {site: boxes for site, (boxes, _) in sealed.items()})
+        given = self._open(graph, bound, {site: boxes for site, (boxes, _) in sealed.items()})
         total = np.zeros(encode_words(layout), np.uint64)
         for site in survivors:
             np.add(total, words[site], out=total)
-        unmask(total, pact, {site: said for site, (_, said) in sealed.items()}, shares)
+        unmask(total, graph, {site: said for site, (_, said) in sealed.items()}, given)
         try:
             mean, weight = pact.numbers.decode(total, layout)
         except FedloreError as error:
@@ -133,7 +149,7 @@ class SumServer:
         name = f"the sum of {len(survivors)} sites"
         return Reply(name, task.round, mean, weight, steps, tuple(survivors))
 
-    def _uploads(self, task: Task, to: Sequence[str]) -> tuple[Pact, dict[str, Reply]]:
+    def _uploads(self, task: Task, to: Sequence[str]) -> tuple[Graph, Binding, dict[str, Reply]]:
         """The first exchange: the task with the keys of all goes out, masked uploads come back."""
         unknown = [site for site in to if site not in self._keys]
         if unknown:
@@ -142,28 +158,37 @@ class SumServer:
         cohort = [site for site in to if site in self._keys]
         try:
             pact = self._agree(task, cohort)
+            keys = {site: self._keys.pop(site) for site in cohort}  # each is good once
+            public = {site: key[:KEY] for site, key in keys.items()}
+            graph = share_graph(pact, public)
         except FedloreError as error:
             raise RoundVoid(str(error)) from None
-        keys = {site: self._keys.pop(site) for site in cohort}  # each is good once
         replies = self._heard(add_directory(task, pact, keys), cohort)
         for reply in replies.values():
             self._learn(reply)
-        return pact, replies
+        return graph, Binding.of(pact, public), replies
 
-    def _open(self, pact: Pact, boxes: Mapping[str, bytes]) -> dict[str, Reply]:
-        """The second exchange: each survivor is told of all, and what they sealed for it."""
-        size = box_size(pact)
+    def _open(
+        self, graph: Graph, bound: Binding, boxes: Mapping[str, Sequence[bytes]]
+    ) -> dict[str, dict[str, bytes]]:
+        """The second exchange: each survivor is told of all, and what is sealed for it."""
+        pact = graph.pact
         sent = {
             PACT: {"pact": pack_message(pact.text())},
             "survivors": {"names": pack_message(json.dumps(sorted(boxes)).encode())},
         }
-        for site in boxes:
-            places = {s: others_of(pact, s).index(site) * size for s in boxes if s != site}
-            found = {s: boxes[s][at : at + size] for s, at in places.items()}
-            sent[ONLY + site] = packed_all(found)
+        found: dict[str, dict[str, bytes]] = {site: {} for site in boxes}
+        for dealer, sealed in boxes.items():
+            for site, box in zip(graph.near(dealer), sealed, strict=True):
+                if site in found:
+                    found[site][dealer] = box
+        sent |= {ONLY + site: packed_all(some) for site, some in found.items()}
         shares = self._heard(Task("unmask", pact.round, sent), sorted(boxes))
         _enough(pact, shares, "unmask")
-        return shares
+        if graph.whole:
+            return {site: _read_shares(reply, "shares") for site, reply in shares.items()}
+        locked = {site: _read_shares(reply, "locked") for site, reply in shares.items()}
+        return unlock(graph, bound, set(boxes), locked)
 
     def _learn(self, reply: Reply) -> None:
         """The key that a site gives for the next time."""
@@ -200,50 +225,79 @@ def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, W
     return _layout(usual), found
 
 
+def unlock(
+    graph: Graph, bound: Binding, survivors: set[str], locked: Mapping[str, Mapping[str, bytes]]
+) -> dict[str, dict[str, bytes]]:
+    """The answers that can be read, by giver and dealer: enough neighbours agree with them."""
+    about, found = list_name(survivors), {}
+    pads = {
+        site: dict(zip(graph.near(site), cut(some.get("pads", b""), SECRET), strict=False))
+        for site, some in locked.items()
+    }
+    for site, some in locked.items():
+        parts = dict(zip(graph.holders(site), cut(some.get("parts", b""), SECRET), strict=False))
+        key = {
+            s: part if s == site else xor(part, pads[s][site])
+            for s, part in parts.items()
+            if s == site or len(pads.get(s, {}).get(site, b"")) == len(part)
+        }
+        dealers = sorted(s for s in graph.holders(site) if s in survivors)
+        sizes = [SECRET * (1 + len(graph.lost(s, survivors))) for s in dealers]
+        purpose = bound.purpose("answer", site, about).encode()
+        try:
+            opened = answer_key(_joined(graph, key, site))
+            answer = unseal(opened, some.get("answer", b""), purpose)
+        except FedloreError as error:
+            _log.warning(
+                "round %s: the answer of '%s' stays shut: %s", graph.pact.round, site, error
+            )
+            continue
+        if len(answer) == sum(sizes):
+            ends = np.cumsum([0, *sizes])
+            found[site] = {s: answer[ends[i] : ends[i + 1]] for i, s in enumerate(dealers)}
+    return found
+
+
 def unmask(
-    total: Words, pact: Pact, promised: Mapping[str, bytes], shares: Mapping[str, Reply]
+    total: Words,
+    graph: Graph,
+    promised: Mapping[str, bytes],
+    given: Mapping[str, Mapping[str, bytes]],
 ) -> None:
     """Take every mask that is left away from the sum of the survivors' words, in place."""
-    survivors = sorted(promised)
-    lost = [site for site in pact.cohort if site not in promised]
-    given = {kind: {s: _read_shares(r, kind) for s, r in shares.items()} for kind in _SHARED}
-    for site in survivors:
-        said = _split(promised[site], COMMITMENT)
-        seeds = {s: mine[site] for s, mine in given["seeds"].items() if site in mine}
-        add_mask(total, _secret(pact, seeds, site, said[0]), -1)
-        for place, other in enumerate(lost):  # what it would have taken away is still there
-            at = place * SHARE
-            pairs = {s: m[site][at : at + SHARE] for s, m in given["pairs"].items() if site in m}
-            promise = said[1 + others_of(pact, site).index(other)]
-            add_mask(total, _secret(pact, pairs, site, promise), -sign(site, other))
+    for site in sorted(promised):
+        lost, near = graph.lost(site, set(promised)), graph.near(site)
+        shares = {s: given[s][site] for s in graph.holders(site) if site in given.get(s, {})}
+        secrets = cut(_joined(graph, shares, site), SECRET)
+        said = cut(promised[site], COMMITMENT)
+        wanted = [said[0], *(said[1 + place] for place in lost)]
+        if cut(promises(b"".join(secrets)), COMMITMENT) != wanted:
+            raise RoundVoid(f"the shares of '{site}' do not give its secret: one was changed")
+        add_mask(total, secrets[0], -1)
+        for place, pair in zip(lost, secrets[1:], strict=True):
+            add_mask(total, pair, -sign(site, near[place]))  # what cancels nothing is still there
 
 
-def _secret(pact: Pact, shares: Mapping[str, bytes], site: str, promise: bytes) -> bytes:
-    """One secret of a site from the shares of it that others hold."""
-    found = {pact.point(s): share for s, share in sorted(shares.items())}
-    if len(found) < pact.threshold:
-        raise RoundVoid(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
+def _joined(graph: Graph, shares: Mapping[str, bytes], site: str) -> bytes:
+    """Secrets of a site from the shares of them that others hold."""
+    least = graph.least(site)
+    if len(shares) < least:
+        raise RoundVoid(f"{len(shares)} shares of '{site}', {least} are needed")
     try:
-        secret = join_shares(dict(list(found.items())[: pact.threshold]))
+        return join_shares({graph.point(s): shares[s] for s in sorted(shares)[:least]})
     except FedloreError as error:
         raise RoundVoid(f"the shares of '{site}' cannot be used: {error}") from None
-    if commitment(secret) != promise:
-        raise RoundVoid(f"the shares of '{site}' do not give its secret: one was changed")
-    return secret
 
 
-def _read_sealed(pact: Pact, site: str, reply: Reply) -> tuple[bytes, bytes] | None:
+def _read_sealed(graph: Graph, site: str, reply: Reply) -> tuple[list[bytes], bytes] | None:
     """The boxes of a site and its promises about what is in them, None where they are not whole."""
-    mine, n = _read_shares(reply, "sealed"), len(pact.cohort)
+    mine, n = _read_shares(reply, "sealed"), len(graph.holders(site))
     boxes, said = mine.get("boxes", b""), mine.get("promises", b"")
-    if len(boxes) == box_size(pact) * (n - 1) and len(said) == COMMITMENT * n:
-        return boxes, said
-    _log.warning("round %s: '%s' gave no shares for the others", pact.round, site)
+    size = SECRET * n + SEAL
+    if len(boxes) == size * (n - 1) and len(said) == COMMITMENT * n:
+        return cut(boxes, size), said
+    _log.warning("round %s: '%s' gave no shares for the others", graph.pact.round, site)
     return None
-
-
-def _split(data: bytes, size: int) -> list[bytes]:
-    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def _read_shares(reply: Reply, bundle: str) -> dict[str, bytes]:

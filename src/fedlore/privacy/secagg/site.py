@@ -12,21 +12,26 @@ import torch
 from ...core.wire import ONLY, Reply, Task, digest
 from ...errors import FedloreError
 from .crypto import (
+    DRAWN,
     KEY,
+    SECRET,
     ByteSource,
     KeyPair,
-    Secrets,
-    SecretShares,
     add_mask,
-    deal,
+    answer_key,
+    cut,
+    list_pad,
+    make_secret,
     open_from,
-    others_of,
     pair_seeds,
     promises,
+    seal,
     seal_for,
     sign,
+    split_secrets,
+    xor,
 )
-from .fixedpoint import Words
+from .graph import Graph, share_graph
 from .pact import (
     KEYS,
     PHASES,
@@ -34,6 +39,7 @@ from .pact import (
     Binding,
     Identity,
     Pact,
+    list_name,
     pack_message,
     packed_all,
     raw_all,
@@ -47,13 +53,12 @@ class _Session:
     """One sum at one site. Secrets live here alone, and go with it."""
 
     pact: Pact
+    graph: Graph
     bound: Binding
     keys: Mapping[str, bytes]  # of all, without signatures
     own: KeyPair
     masked: tuple[bytes, Reply]  # which words were hidden, and how
-    shares: dict[str, SecretShares] = field(
-        default_factory=dict
-    )  # this site's share of its own secrets
+    shares: dict[str, bytes] = field(default_factory=dict)  # this site's share of its own secrets
     opened: tuple[str, Reply] | None = None  # asked, said
 
 
@@ -122,18 +127,20 @@ class MaskSite:
                 f"round {task.round}: the key of this site in the directory is not the one that it "
                 "holds (it was used, or this site was started anew): ask for its key"
             )
+        graph = share_graph(pact, keys)
         own, self._next = self._next, KeyPair.fresh(self._entropy)
-        secrets = Secrets(self._entropy(KEY), pair_seeds(pact, bound, own, self.name, keys))
-        self._mask(words, secrets)
-        dealt = deal(pact, secrets, self.name, self._entropy)
-        others = others_of(pact, self.name)
+        near = {site: keys[site] for site in graph.near(self.name)}
+        seed, pairs = make_secret(self._entropy(DRAWN)), pair_seeds(bound, own, self.name, near)
+        add_mask(words, seed, +1)  # y = x + PRG(b) + Σ ± PRG(h), modulo 2^64
+        for other, pair in pairs.items():
+            add_mask(words, pair, sign(self.name, other))
+        secrets = seed + b"".join(pairs.values())
+        dealt = self._split(graph, secrets)
         boxes = b"".join(
-            seal_for(
-                bound, own, self.name, (site, keys[site]), dealt[site].pack(others), self._entropy
-            )
-            for site in others
+            seal_for(bound, own, self.name, recipient, dealt[recipient[0]], self._entropy)
+            for recipient in near.items()
         )
-        sealed = {"boxes": boxes, "promises": promises(pact, secrets, self.name)}
+        sealed = {"boxes": boxes, "promises": promises(secrets)}
         masked = torch.from_numpy(words.view(np.int64))
         upload = {
             "masked": {"words": masked, "layout": pack_message(packed)},
@@ -142,7 +149,7 @@ class MaskSite:
         }
         hidden = replace(reply, upload=upload, rows=0)
         shares = {self.name: dealt[self.name]}
-        self._session = _Session(pact, bound, keys, own, (found, hidden), shares)
+        self._session = _Session(pact, graph, bound, keys, own, (found, hidden), shares)
         return hidden
 
     def _read(self, task: Task) -> tuple[Pact, dict[str, bytes]]:
@@ -180,26 +187,51 @@ class MaskSite:
             raise FedloreError("the survivors are not of the cohort, or this site is none of them")
         if len(survivors) < pact.threshold:
             raise FedloreError(f"{len(survivors)} survivors are below {pact.threshold}")
+        graph, held = session.graph, dict(session.shares)
         boxes = raw_all(task.sent, ONLY + self.name)
-        held = dict(session.shares)
-        for sender in survivors - {self.name}:
-            of = (sender, session.keys[sender])
-            plain = open_from(session.bound, session.own, self.name, of, boxes.get(sender, b""))
-            held[sender] = SecretShares.read(plain, others_of(pact, sender))
-        lost = [site for site in pact.cohort if site not in survivors]
-        seeds = {site: held[site].seed for site in sorted(survivors)}
-        pairs = {site: b"".join(held[site].pairs[s] for s in lost) for site in sorted(survivors)}
+        for dealer in [site for site in graph.holders(self.name) if site in survivors]:
+            if len(survivors.intersection(graph.holders(dealer))) < graph.least(dealer):
+                raise FedloreError(f"the survivors around '{dealer}' are below its threshold")
+            if dealer != self.name:
+                of, box = (dealer, session.keys[dealer]), boxes.get(dealer, b"")
+                held[dealer] = open_from(session.bound, session.own, self.name, of, box)
+            if len(held[dealer]) != SECRET * len(graph.holders(dealer)):
+                raise FedloreError("sealed shares have another length than they must have")
+        shares = {}
+        for dealer in sorted(held):
+            seed, *pairs = cut(held[dealer], SECRET)
+            shares[dealer] = seed + b"".join(pairs[at] for at in graph.lost(dealer, survivors))
+        upload = {"shares": packed_all(shares)}
+        if not graph.whole:
+            upload = {"locked": packed_all(self._lock(session, shares, list_name(survivors)))}
         # nothing else of this round is ever given out, and its secrets have no use left
         session.shares.clear()
         session.own = KeyPair(b"")
-        parts = {"seeds": seeds, "pairs": pairs} if lost else {"seeds": seeds}
-        return Reply(self.name, pact.round, {key: packed_all(part) for key, part in parts.items()})
+        return Reply(self.name, pact.round, upload)
 
-    def _mask(self, words: Words, secrets: Secrets) -> None:
-        """y = x + PRG(b) + Σ ± PRG(h) over all others, modulo 2^64."""
-        add_mask(words, secrets.seed, +1)
-        for other, seed in secrets.pairs.items():
-            add_mask(words, seed, sign(self.name, other))
+    def _split(self, graph: Graph, secrets: bytes) -> dict[str, bytes]:
+        """A share of these secrets for everyone around this site, itself included."""
+        points = {site: graph.point(site) for site in graph.holders(self.name)}
+        least, entropy = graph.least(self.name), self._entropy
+        dealt = split_secrets(secrets, list(points.values()), threshold=least, entropy=entropy)
+        return {site: dealt[point] for site, point in points.items()}
+
+    def _lock(self, session: _Session, shares: Mapping[str, bytes], about: str) -> dict[str, bytes]:
+        """An answer that can be read once enough neighbours answer about the very same list.
+
+        Its key is shared among them. Each part is hidden by a pad that this site and one neighbour
+        know for each list, and that the neighbour gives out for the list that it was told.
+        """
+        bound, own, name = session.bound, session.own, self.name
+        key, near = make_secret(self._entropy(DRAWN)), session.graph.near(self.name)
+        parts, keys = self._split(session.graph, key), session.keys
+        hidden = [xor(parts[s], list_pad(bound, own, keys[s], name, s, about)) for s in near]
+        answer, purpose = b"".join(shares.values()), bound.purpose("answer", name, about).encode()
+        return {
+            "answer": seal(answer_key(key), answer, purpose, self._entropy),
+            "parts": b"".join([*hidden, parts[name]]),
+            "pads": b"".join(list_pad(bound, own, keys[s], s, name, about) for s in near),
+        }
 
 
 def key_text(run: str, site: str, public: bytes) -> bytes:
