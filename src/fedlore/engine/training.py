@@ -117,7 +117,8 @@ class Fitted(Generic[P]):
         It is the answer (of classes the probability of the class that is answered) less what it
         would be if that input alone had its usual value.
         """
-        model, rows = self.model(client), self._rows(client, x)
+        rows = self._rows(client, x)
+        model: Any = self.model(client)
         usual = usual_row(model.inner.scaler, rows)
         return name_effects(input_effects(model, rows, usual), self.knowledge[client].schema)
 

@@ -142,7 +142,8 @@ def test_ordered_classes_beat_the_expert(quick, plant):
 def test_classes_without_order_stay_in_the_range(quick, plant):
     train, test = plant
     own = own_classes(train, GRADES)
-    assert [c.member.name for c in own.candidates] == ["logistic, given the expert's answer", "logistic"]
+    names = [c.member.name for c in own.candidates]
+    assert names == ["logistic, given the expert's answer", "logistic"]
     for candidate in own.candidates:
         assert (candidate.member.log_probs(test).exp()[~test.allowed] == 0).all()
 
