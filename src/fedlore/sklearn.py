@@ -1,6 +1,6 @@
-"""scikit-learn estimators for one site's own data (extra `sklearn`)."""
+"""scikit-learn estimators, of one site and of many (extra `sklearn`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -17,11 +17,13 @@ from .core.nets import mlp
 from .data.rows.table import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
+from .kernel.schema import name_columns
 from .knowledge import Knowledge, Mask
 from .knowledge.scope import count_inputs, inputs_of
 from .knowledge.views import SeenModel
 from .models import Client, Member, NumberClient, Regression
-from .models.own.baseline import own_classes, own_numbers, own_order
+from .models.attribution import input_effects, name_effects
+from .models.own.baseline import FOLDS, own_classes, own_numbers, own_order
 from .models.own.guarded import (
     GuardedClassifier,
     GuardedRegressor,
@@ -64,40 +66,58 @@ class _Site(BaseEstimator):  # type: ignore[misc]
 
     def _open(self, X: AnyRows, y: ArrayLike) -> tuple[Knowledge, _Array, _Array]:
         """The first rows that an estimator sees, checked, and the knowledge that reads them."""
-        known = _trusted(_read(self.knowledge, self._about), self.trust)
+        known = _trusted(_read(self._first_knowledge(), self._about), self.trust)
         self.schema_ = None if known.schema is None else add_columns(known.schema, X)
         numeric = {"y_numeric": True} if self._about == "number" else {}
         asked = self._validation() | numeric
         rows, labels = validate_data(self, number_rows(X, self.schema_), y, **asked)
+        self.usual_ = _tensor(rows).nanquantile(0.5, dim=0)
         self.knowledge_ = known
         if self.schema_ is None or known.schema is None:
             return known, rows, labels
         if has_names(X):
             names = [f.column or f.name for f in self.schema_.features]
             self.feature_names_in_ = np.array(names, object)
-        own = range(len(known.schema.features))
+        self.knowledge_ = self._adapt(known)
+        return self.knowledge_, rows, labels
+
+    def _first_knowledge(self) -> object:
+        return self.knowledge
+
+    def _adapt(self, known: Knowledge) -> Knowledge:
+        """Knowledge for rows that have more columns than it names."""
+        if known.schema is None or self.schema_ is None:
+            return known
+        own, wide = tuple(range(len(known.schema.features))), len(self.schema_.features)
 
         def seen(model: M) -> M:
-            if model is None or len(own) == rows.shape[1]:
+            if model is None or len(own) == wide:
                 return model
-            return cast(M, Mask(tuple(own), cast(SeenModel, model)))  # gives what the model gives
+            return cast(M, Mask(own, cast(SeenModel, model)))  # gives what the model gives
 
         prediction, limits = seen(known.prediction), seen(known.range)
-        self.knowledge_ = replace(known, schema=self.schema_, prediction=prediction, range=limits)
-        return self.knowledge_, rows, labels
+        return replace(known, schema=self.schema_, prediction=prediction, range=limits)
+
+    def explain(self, X: AnyRows) -> list[dict[str, float]]:
+        """How far each input moves the answer of a row, the greatest first.
+
+        It is the answer (of classes the probability of the one that is answered) less what it
+        would be if that input alone had the middle value that it had in training.
+        """
+        x = self._rows(X)
+        effects = input_effects(self.personal_, x, self.usual_)
+        return name_effects(effects, None, list(getattr(self, "feature_names_in_", ())))
 
     def _train(
         self, client: Client | NumberClient, outputs: int, task: Regression | None = None
     ) -> None:
         """The personal model of a federation of one."""
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
+        seed = self._seed()
         rows, schema = client.data.x, self.schema_
         width = rows.shape[1] if schema is None else count_inputs(schema)
         inputs = width + (0 if task is None else task.heard_inputs)
         hears = task is None and self._hears()
-        network = mlp(inputs, outputs, hidden=self.hidden, hears=hears, seed=int(seed)).double()
+        network = mlp(inputs, outputs, hidden=self.hidden, hears=hears, seed=seed).double()
         plan = Plan(
             epochs=self.epochs, batch=self.batch, lr=self.lr, decay=self.decay, plain=self.plain
         )
@@ -108,7 +128,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
             algorithm=Alone(),
             plan=plan,
             rounds=1,
-            seed=int(seed),
+            seed=seed,
             engine="local",
             task=task,
             trust="auto" if self.trust == "auto" else "own",
@@ -118,9 +138,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
 
     def _train_estimator(self, known: Any, classes: int) -> Any:
         """The member that `estimator` asks for, what it says of unseen rows, and λ."""
-        seed = self.random_state
-        if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
+        seed = self._seed()
         inputs = inputs_of(self.schema_)
         rows = encode(known, inputs)
         member: object
@@ -128,9 +146,9 @@ class _Site(BaseEstimator):  # type: ignore[misc]
             schema = self.schema_
             ordered = schema is not None and schema.ordered
             if not classes:
-                own = own_numbers(rows, seed=int(seed))
+                own = own_numbers(rows, seed=seed)
             else:
-                own = (own_order if ordered else own_classes)(rows, classes, seed=int(seed))
+                own = (own_order if ordered else own_classes)(rows, classes, seed=seed)
             member, held = own.best.member, own.best.held
         elif hasattr(self.estimator, "fit"):
             member, held = fit_estimator(
@@ -138,14 +156,21 @@ class _Site(BaseEstimator):  # type: ignore[misc]
                 rows,
                 hears=self._hears(),
                 classes=classes,
-                seed=int(seed),
+                seed=seed,
             )
         else:
-            raise ConfigError(f"estimator must be 'local best' or have fit, got {self.estimator!r}")
+            raise ConfigError(
+                f"estimator must be 'local best', 'network' or have fit, got {self.estimator!r}"
+            )
         self.trust_ = self.knowledge_.trust_at_prediction
         if self.trust == "auto":
             self.trust_ = max(choose_trust(held, known), self.knowledge_.least_trust)
         return member, held, inputs
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _hears(self) -> bool:
         known = self.knowledge_
@@ -165,44 +190,12 @@ class _Site(BaseEstimator):  # type: ignore[misc]
         return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
 
 
-class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
-    """A network seen through one site's knowledge: probability exactly 0 outside the range.
-
-    `knowledge` is a `Knowledge`, the path of a knowledge.toml, or None. `trust` is λ, in place of
-    the knowledge's own; "auto" chooses it on held-out rows. `classes` are the labels in the order
-    of the knowledge's classes, where they are not called alike. Knowledge reads raw units, so
-    nothing before it in a pipeline may rescale its columns; the network's inputs are
-    standardised here. `estimator` is any classifier of scikit-learn with `predict_proba`, or
-    "local best", the best of linear models and trees by cross-validation: it stands in place of
-    the network, behind the range and beside the expert.
-    """
+class _ClassSite(ClassifierMixin, _Site):  # type: ignore[misc]
+    """What classifiers do: labels of any kind in the order of the knowledge."""
 
     _about = "class"
 
-    def __init__(
-        self,
-        knowledge: Knowledge | str | Path | None = None,
-        *,
-        trust: float | Literal["auto"] | None = None,
-        classes: ArrayLike | None = None,
-        estimator: Any = None,
-        hidden: Hidden = (64,),
-        hears: bool = False,
-        plain: float = 0.0,
-        epochs: int = 60,
-        batch: int | None = 32,
-        lr: float = 0.02,
-        decay: float = 5e-4,
-        random_state: Seed = 0,
-    ) -> None:
-        self.knowledge, self.trust, self.classes = knowledge, trust, classes
-        self.estimator = estimator
-        self.hidden, self.hears, self.plain = hidden, hears, plain
-        self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
-        self.random_state = random_state
-
-    def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
-        """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
+    def _open_classes(self, X: AnyRows, y: ArrayLike) -> tuple[Knowledge, Examples, _Array]:
         known, rows, labels = self._open(X, y)
         check_classification_targets(labels)
         spoken = order_labels(labels, known, self.classes)  # in the order of the knowledge
@@ -213,14 +206,7 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
             raise FedloreError(
                 f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
             )
-        examples = Examples(_tensor(rows), place_labels(labels, spoken))
-        if self.estimator is None:
-            self._train(Client(_NAME, examples, known), len(spoken))
-        else:
-            heard = known.annotate(examples, Classes(tuple(map(str, spoken))))
-            member, _, inputs = self._train_estimator(heard, len(spoken))
-            self.personal_ = GuardedClassifier(known, member, self.trust_, inputs)
-        return self
+        return known, Examples(_tensor(rows), place_labels(labels, spoken)), spoken
 
     def predict(self, X: AnyRows) -> _Array:
         """The label of each row, (n,); one that the range allows."""
@@ -242,15 +228,61 @@ class KnowledgeClassifier(ClassifierMixin, _Site):  # type: ignore[misc]
         return np.asarray(allowed.numpy()[:, self.order_])
 
 
+class KnowledgeClassifier(_ClassSite):
+    """A model of one site behind its knowledge: probability exactly 0 outside the range.
+
+    `knowledge` is a `Knowledge`, the path of a knowledge.toml, or None. `trust` is λ, in place of
+    the knowledge's own; "auto" chooses it on held-out rows. `classes` are the labels in the order
+    of the knowledge's classes, where they are not called alike. Knowledge reads raw units, so
+    nothing before it in a pipeline may rescale its columns. `estimator` is what learns, behind
+    the range and beside the expert: "local best", the best of linear models and trees by
+    cross-validation; any classifier of scikit-learn with `predict_proba`; or "network", which the
+    parameters from `hidden` to `decay` belong to.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge | str | Path | None = None,
+        *,
+        trust: float | Literal["auto"] | None = None,
+        classes: ArrayLike | None = None,
+        estimator: Any = "local best",
+        hidden: Hidden = (64,),
+        hears: bool = False,
+        plain: float = 0.0,
+        epochs: int = 60,
+        batch: int | None = 32,
+        lr: float = 0.02,
+        decay: float = 5e-4,
+        random_state: Seed = 0,
+    ) -> None:
+        self.knowledge, self.trust, self.classes = knowledge, trust, classes
+        self.estimator = estimator
+        self.hidden, self.hears, self.plain = hidden, hears, plain
+        self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
+        self.random_state = random_state
+
+    def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
+        """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
+        known, examples, spoken = self._open_classes(X, y)
+        if _is_network(self.estimator):
+            self._train(Client(_NAME, examples, known), len(spoken))
+        else:
+            heard = known.annotate(examples, Classes(tuple(map(str, spoken))))
+            member, _, inputs = self._train_estimator(heard, len(spoken))
+            self.personal_ = GuardedClassifier(known, member, self.trust_, inputs)
+        return self
+
+
 class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
-    """Numbers as bins, decoded inside S(x): every prediction lies in the set exactly.
+    """A number for each row of one site: every prediction lies in its set exactly.
 
     `knowledge` is a `Knowledge`, the path of a knowledge.toml with a [target], or None. Bounds are
     `lower` and `upper`, else those of the file, else the span of the training labels and a
     twentieth of it on both sides: these are one site's own labels, and stay in its own model.
     With a range the bounds must be declared, since labels do not tell where S(x) may lie.
     Knowledge reads raw units, so nothing before it in a pipeline may rescale its columns.
-    `estimator` is any regressor of scikit-learn or "local best", in place of the network.
+    `estimator` is "local best", any regressor of scikit-learn, or "network": numbers as bins.
     """
 
     _about = "number"
@@ -264,7 +296,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         bins: int = 50,
         trust: float | Literal["auto"] | None = None,
         decode: Decode = "mean",
-        estimator: Any = None,
+        estimator: Any = "local best",
         hidden: Hidden = (64,),
         hears: bool = False,
         ordinal: float = 1.0,
@@ -285,10 +317,10 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
     def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeRegressor":
         """Train on the rows of X (n, d) in raw units and their numbers y (n,)."""
         known, rows, numbers = self._open(X, y)
-        self.bins_ = self._bins(_tensor(numbers), known)
+        self.bins_ = _choose_bins(self, _tensor(numbers), known)
         task = Regression(self.bins_, self.ordinal, self._hears())
         measured = Measured(_tensor(rows), _tensor(numbers))
-        if self.estimator is None:
+        if _is_network(self.estimator):
             self._train(NumberClient(_NAME, measured, known), self.bins_.k, task)
             return self
         about = known.of_number(self.bins_).annotate(measured)
@@ -313,19 +345,173 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         found = self.personal_.annotate(x).sets
         return Sets.whole(len(x), self.bins_.lower, self.bins_.upper) if found is None else found
 
-    def _bins(self, y: Tensor, known: Knowledge) -> Bins:
-        if self.lower is not None and self.upper is not None:
-            return Bins(float(self.lower), float(self.upper), self.bins)
-        if self.lower is not None or self.upper is not None:
-            raise ConfigError(f"give both bounds or none, got {self.lower} and {self.upper}")
-        if known.bins is not None:
-            return known.bins
-        if known.range is not None:
+
+class _ManySites:
+    """What both estimators of a federation do: rows go to sites by `groups`, answers come back."""
+
+    knowledge: Any
+    rounds: int
+    trust = None  # each site's ensemble weighs its expert by its own rows
+
+    def _first_knowledge(self) -> object:
+        if not isinstance(self.knowledge, Mapping):
+            return self.knowledge
+        return next(iter(self.knowledge.values()), None)
+
+    def _know(
+        self, site: object, common: Knowledge, about: Literal["class", "number"]
+    ) -> Knowledge:
+        """What one site knows: its own of a mapping, nothing but the columns where it has none."""
+        if not isinstance(self.knowledge, Mapping):
+            return common
+        if site not in self.knowledge:
+            return Knowledge(schema=common.schema, line=common.line)
+        found: Knowledge = self._adapt(_read(self.knowledge[site], about))  # type: ignore[attr-defined]
+        return found
+
+    def _share(self, n: int, groups: ArrayLike | None) -> list[tuple[object, _Array]]:
+        """The sites in the order of their names, and which rows each has, (n,) bool."""
+        if groups is None:
+            return [(_NAME, np.ones(n, dtype=bool))]
+        owner = np.asarray(groups)
+        if owner.shape != (n,):
+            raise ConfigError(f"groups must name a site for each of {n} rows, got {owner.shape}")
+        return [(site, owner == site) for site in np.unique(owner).tolist()]
+
+    def _federate(self, clients: Sequence[Client | NumberClient], **more: Any) -> None:
+        few = [c for c in clients if len(c.data) < FOLDS]
+        if few:
             raise ConfigError(
-                "knowledge with a range needs lower= and upper=: labels do not tell where the "
-                "sets may lie"
+                f"site '{few[0].id}' has n_samples = {len(few[0].data)}, a site needs at least "
+                f"{FOLDS} rows"
             )
-        return Bins.around(y, self.bins)
+        members: list[Member[Any]] = list(clients)
+        self.fitted_ = fit(members, recipe="lore", rounds=self.rounds, seed=self._seed(), **more)  # type: ignore[attr-defined]
+        self.sites_ = {client.id: self.fitted_.model(client.id).double() for client in clients}
+        self.personal_ = next(iter(self.sites_.values()))
+
+    def _answer(
+        self, x: Tensor, groups: ArrayLike | None, ask: Callable[[Any, Tensor], Tensor]
+    ) -> Tensor:
+        """Each row by its site's model; rows of no known site by the mean of all of them."""
+        found: Tensor | None = None
+        for site, rows in self._share(len(x), groups):
+            mine = x[torch.from_numpy(rows)]
+            known = self.sites_.get(str(site)) if groups is not None else None
+            models = list(self.sites_.values()) if known is None else [known]
+            said = torch.stack([ask(model, mine) for model in models]).mean(0)
+            if found is None:
+                found = said.new_empty(len(x), *said.shape[1:])
+            found[torch.from_numpy(rows)] = said
+        assert found is not None  # there is at least one row
+        return found
+
+
+class LoreClassifier(_ManySites, _ClassSite):
+    """A federation of sites by recipe = lore: `groups` says which site each row belongs to.
+
+    `knowledge` is that of all sites, or a mapping from a site's name to its own; a site that it
+    does not name knows nothing. With `groups` a row is answered by its site's own model, inside
+    its range; without, and at a site that was not there, by the mean of all sites' models.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge | str | Path | Mapping[object, Any] | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        ordered: bool | None = None,
+        rounds: int = 10,
+        random_state: Seed = 0,
+    ) -> None:
+        self.knowledge, self.classes, self.ordered = knowledge, classes, ordered
+        self.rounds, self.random_state = rounds, random_state
+
+    def fit(self, X: AnyRows, y: ArrayLike, groups: ArrayLike | None = None) -> "LoreClassifier":
+        """Train over the sites that `groups` (n,) names; without it all rows are one site's."""
+        known, examples, spoken = self._open_classes(X, y)
+        schema = known.schema or name_columns(
+            [f"x{i}" for i in range(examples.x.shape[1])], [str(one) for one in spoken]
+        )
+        schema = replace(schema, ordered=schema.ordered if known.schema else bool(self.ordered))
+        clients = []
+        for site, rows in self._share(len(examples), groups):
+            own = replace(self._know(site, known, "class"), schema=schema)
+            clients.append(Client(str(site), examples[torch.from_numpy(rows)], own))
+        self._federate(clients, ordered=self.ordered)
+        return self
+
+    def predict(self, X: AnyRows, groups: ArrayLike | None = None) -> _Array:
+        """The label of each row, (n,)."""
+        x = self._rows(X)
+        return np.asarray(self.classes_[self._chances(x, groups).argmax(1)])
+
+    def predict_proba(self, X: AnyRows, groups: ArrayLike | None = None) -> _Array:
+        """Probabilities in the order of classes_, (n, k)."""
+        return self._chances(self._rows(X), groups)
+
+    def _chances(self, x: Tensor, groups: ArrayLike | None) -> _Array:
+        said = self._answer(x, groups, lambda model, rows: model.predict_proba(rows).double())
+        said = said / said.sum(1, keepdim=True)
+        return np.asarray(said.numpy()[:, self.order_])
+
+
+class LoreRegressor(_ManySites, RegressorMixin, _Site):  # type: ignore[misc]
+    """The same of a number: see `LoreClassifier`, and `KnowledgeRegressor` for the bounds."""
+
+    _about = "number"
+
+    def __init__(
+        self,
+        knowledge: Knowledge | str | Path | Mapping[object, Any] | None = None,
+        *,
+        lower: float | None = None,
+        upper: float | None = None,
+        bins: int = 50,
+        rounds: int = 10,
+        random_state: Seed = 0,
+    ) -> None:
+        self.knowledge, self.lower, self.upper, self.bins = knowledge, lower, upper, bins
+        self.rounds, self.random_state = rounds, random_state
+
+    def fit(self, X: AnyRows, y: ArrayLike, groups: ArrayLike | None = None) -> "LoreRegressor":
+        """Train over the sites that `groups` (n,) names; without it all rows are one site's."""
+        known, rows, numbers = self._open(X, y)
+        self.bins_ = _choose_bins(self, _tensor(numbers), known)
+        measured = Measured(_tensor(rows), _tensor(numbers))
+        clients = [
+            NumberClient(
+                str(site), measured[torch.from_numpy(mine)], self._know(site, known, "number")
+            )
+            for site, mine in self._share(len(rows), groups)
+        ]
+        self._federate(clients, bins=self.bins_)
+        return self
+
+    def predict(self, X: AnyRows, groups: ArrayLike | None = None) -> _Array:
+        """One number for each row, (n,)."""
+        x = self._rows(X)
+        return np.asarray(self._answer(x, groups, lambda model, rows: model.predict(rows)).numpy())
+
+
+def _choose_bins(asked: Any, y: Tensor, known: Knowledge) -> Bins:
+    """The bounds that were asked for, else those of the knowledge, else around the labels."""
+    if asked.lower is not None and asked.upper is not None:
+        return Bins(float(asked.lower), float(asked.upper), asked.bins)
+    if asked.lower is not None or asked.upper is not None:
+        raise ConfigError(f"give both bounds or none, got {asked.lower} and {asked.upper}")
+    if known.bins is not None:
+        return known.bins
+    if known.range is not None:
+        raise ConfigError(
+            "knowledge with a range needs lower= and upper=: labels do not tell where the sets may "
+            "lie"
+        )
+    return Bins.around(y, asked.bins)
+
+
+def _is_network(estimator: object) -> bool:
+    return isinstance(estimator, str) and estimator == "network"
 
 
 def _read(known: object, word: Literal["class", "number"]) -> Knowledge:

@@ -33,8 +33,8 @@ def test_the_card_and_the_reasons_name_who_spoke():
     made = stored(model)
     assert "- mixture: network 40 %, ridge 40 %, expert 20 %" in made.card
     loud, silent = reasons(made, torch.tensor([[20.0, 1.0], [10.0, 1.0]]))
-    assert "spoke: network 40 %, ridge 40 %, expert 20 %" in loud
-    assert "spoke: network 50 %, ridge 50 %" in silent
+    assert "weights: shared network 40 %, ridge 40 %, expert 20 %" in loud
+    assert "weights: shared network 50 %, ridge 50 %" in silent
     assert any("mixture" in line for line in silent)
 
 
@@ -64,7 +64,7 @@ def test_the_command_says_that_the_weights_stay(tmp_path):
     place = tmp_path / "knowledge.toml"
     replace(known(), prediction=None).write(place)
     told = run("update", tmp_path / "old.lore", place, "--out", tmp_path / "n.lore")
-    assert "the weights of the mixture stay: network" in told
+    assert "the weights of the ensemble stay: shared network" in told
 
 
 @pytest.mark.slow

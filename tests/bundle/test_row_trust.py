@@ -123,7 +123,7 @@ def test_a_bundle_answers_as_the_model_and_says_why(tmp_path, number, mixed):
     assert f"trust {0.1 if mixed else 0.2} here, as everywhere, since origin is missing" in why[4]
     assert not any("here" in line for line in why[3])  # he is silent there
     if mixed:  # the others share the rest
-        assert "spoke: network 13.3 %, line 6.67 %, expert 80 %" in why[0]
+        assert "weights: shared network 13.3 %, line 6.67 %, expert 80 %" in why[0]
     assert "trust row by row: 0.8 where origin != 'import'; elsewhere 1 / (1" in made.card
 
 

@@ -104,3 +104,11 @@ def test_every_round_of_every_training_is_heard():
     assert seen[0].ta is None and 0.0 <= seen[1].ta <= 1.0
     fit(federation(), mlp(FEATURES, CLASSES), rounds=1)
     assert len(seen) == 3
+
+
+def test_a_step_that_is_no_round_is_shown_with_its_share():
+    gauge, clock, lines = gauged(("local best", 1.0), ("lore", 1.0))
+    with gauge:
+        clock.now = 60.0
+        gauge.hear(RoundSeen(1, 4, step="own models of plant-1"))
+        assert lines == ["local best: approach 1 of 2, own models of plant-1, 7 min left"]

@@ -24,7 +24,7 @@ def test_new_then_run_then_tune(tmp_path, monkeypatch):
     assert "Next: fedlore run d/federation.toml" in typed("new", "d")
     (tmp_path / "d" / "federation.toml").write_text(QUICK)
     said = typed("run", "d/federation.toml", "--out", "o")
-    for word in ("plant-1", "FLwKM", "4 sites, 17 features, 20 classes", "report.html"):
+    for word in ("plant-1", "FLwKM", "4 sites, 17 features, 20 ordered classes", "report.html"):
         assert word in said
     assert len(read_rows(tmp_path / "o" / "results.jsonl")) == 8
     assert (tmp_path / "o" / "report.html").exists()

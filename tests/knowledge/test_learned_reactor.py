@@ -65,4 +65,4 @@ def test_the_mechanism_is_knowledge(reactor):
 
 def test_the_script_prints_its_table(reactor, capsys):
     reactor.main()
-    assert "P-KM right on" in capsys.readouterr().out
+    assert "the expert is right on" in capsys.readouterr().out

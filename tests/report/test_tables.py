@@ -47,11 +47,16 @@ def test_the_best_is_marked_and_so_is_what_reads_the_same():
 
 def test_no_violation_is_an_exact_zero():
     found = tables(table())
-    assert texts(found, "POV", "lore") == ["lore", "0", "0", "0"]
-    assert texts(found, "POV", "FL") == ["FL", "10.0 ± 0.0", "10.0 ± 0.0", "10.0 ± 0.0"]
+    assert texts(found, "Predictions outside", "lore") == ["lore", "0", "0", "0"]
+    assert texts(found, "Predictions outside", "FL") == [
+        "FL",
+        "10.0 ± 0.0",
+        "10.0 ± 0.0",
+        "10.0 ± 0.0",
+    ]
     rare = tables([row(pov=0.0001)])
-    assert texts(rare, "POV", "FL") == ["FL", "0.0", "0.0"]
-    assert [t.title for t in tables([row()])] == ["Test accuracy (TA), %"]  # no range, no POV
+    assert texts(rare, "Predictions outside", "FL") == ["FL", "0.0", "0.0"]
+    assert [t.title for t in tables([row()])] == ["Test accuracy, %"]  # no range, no such table
 
 
 def test_differences_are_read_in_words():

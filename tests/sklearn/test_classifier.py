@@ -25,7 +25,9 @@ from .rows import GRADES, SCHEMA, above, knowledge, rows
 
 
 def quick(knowledge=None, **more):
-    return KnowledgeClassifier(knowledge, **{"epochs": 5, "hidden": 8, **more})
+    return KnowledgeClassifier(
+        knowledge, **{"estimator": "network", "epochs": 5, "hidden": 8, **more}
+    )
 
 
 @pytest.mark.parametrize("hears", [False, True])

@@ -12,9 +12,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedlore import Band, Knowledge
+from fedlore.core.examples import Examples
 from fedlore.errors import ConfigError
 from fedlore.knowledge import Feature, Formula, Schema
-from fedlore.sklearn import KnowledgeClassifier, KnowledgeRegressor
+from fedlore.models.own.guarded import GuardedClassifier, choose_trust
+from fedlore.sklearn import (
+    KnowledgeClassifier,
+    KnowledgeRegressor,
+    LoreClassifier,
+    LoreRegressor,
+)
 
 from .rows import GRADES, above, knowledge, rows, says
 
@@ -75,7 +82,7 @@ def test_its_settings_can_be_searched_and_what_cannot_be_used_is_named():
     assert search.best_params_["estimator__C"] in (0.01, 1.0)
     with pytest.raises(ConfigError, match="must have predict_proba"):
         KnowledgeClassifier(estimator=Perceptron()).fit(x, y)
-    with pytest.raises(ConfigError, match="must be 'local best' or have fit"):
+    with pytest.raises(ConfigError, match="must be 'local best', 'network' or have fit"):
         KnowledgeClassifier(estimator="best").fit(x, y)
 
 
@@ -88,3 +95,57 @@ def test_its_settings_can_be_searched_and_what_cannot_be_used_is_named():
 )
 def test_scikit_learn_finds_nothing(estimator, check):
     check(estimator)
+
+
+def test_the_default_is_the_local_best_and_explains_itself():
+    x, y = rows()
+    model = KnowledgeClassifier(knowledge()).fit(x, y)
+    assert isinstance(model.personal_, GuardedClassifier)
+    (said,) = model.explain(x[:1])
+    assert set(said) == {"x0", "x1"}
+    assert abs(list(said.values())[0]) >= abs(list(said.values())[1])
+
+
+def test_the_expert_is_not_taken_where_rows_do_not_speak_for_him():
+    right = torch.eye(3)[torch.arange(60) % 3].double()
+    held, y = (right * 4).log_softmax(1), torch.arange(60) % 3
+    wrong = torch.eye(3)[(torch.arange(60) + 1) % 3].double()
+    x = torch.zeros(60, 1)
+    assert choose_trust(held, Examples(x, y, prior=wrong)) == 0.0
+    assert choose_trust(wrong.log().clamp(min=-3.0), Examples(x, y, prior=right)) > 0.3
+
+
+@pytest.fixture(scope="module")
+def federation():
+    x, y = rows()
+    groups = np.where(np.arange(len(y)) % 2, "north", "south")
+    known = {"north": knowledge()}
+    return LoreClassifier(known, rounds=2).fit(x, y, groups=groups), x, y, groups
+
+
+def test_a_federation_answers_by_site_and_keeps_the_range_of_each(federation):
+    model, x, y, groups = federation
+    assert list(model.sites_) == ["north", "south"]
+    north = groups == "north"
+    chances = model.predict_proba(x, groups=groups)
+    order = [list(GRADES).index(name) for name in model.classes_]
+    allowed = above(torch.tensor(x)).numpy()[:, order]
+    assert (chances[north][~allowed[north]] == 0).all()
+    assert np.allclose(chances.sum(1), 1)
+    assert (model.predict(x, groups=groups) == model.classes_[chances.argmax(1)]).all()
+    assert (model.predict(x, groups=groups) == y).mean() > 0.5
+
+
+def test_rows_of_no_known_site_are_answered_by_all(federation):
+    model, x, _, groups = federation
+    anybody = model.predict_proba(x)
+    assert np.allclose(anybody, model.predict_proba(x, groups=np.full(len(x), "east")))
+    with pytest.raises(ConfigError, match="groups must name a site for each"):
+        model.predict(x, groups=groups[:3])
+
+
+def test_numbers_are_federated_too():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (60, 2))
+    model = LoreRegressor(rounds=2).fit(x, 3 * x[:, 0], groups=np.arange(60) % 2)
+    assert model.score(x, 3 * x[:, 0]) > 0.9

@@ -138,14 +138,18 @@ def test_the_label_in_a_frame_is_not_learned_from(site):
 
 def test_levels_reach_the_network_one_by_one_and_holes_with_their_sign(site):
     model, held, y = site
-    first = next(model.fit(held, y).personal_.inner.model.parameters())
+    first = next(
+        model.set_params(estimator="network").fit(held, y).personal_.inner.model.parameters()
+    )
     assert first.shape[1] == 2 + 3 + 1  # ash and its sign, two levels and theirs, heat
 
 
 def test_a_regressor_chooses_its_own_trust():
     x = np.random.default_rng(0).uniform(-1, 1, (60, 2))
     right = Knowledge(lambda rows: rows[:, 0] * 3)
-    model = KnowledgeRegressor(right, trust="auto", epochs=3, hidden=8).fit(x, 3 * x[:, 0])
+    model = KnowledgeRegressor(right, trust="auto", estimator="network", epochs=3, hidden=8).fit(
+        x, 3 * x[:, 0]
+    )
     assert model.trust_ > 0.5
     with pytest.raises(FedloreError, match="trust must be a number"):
         KnowledgeRegressor(right, trust="much").fit(x, x[:, 0])

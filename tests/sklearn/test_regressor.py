@@ -27,7 +27,9 @@ def rows(n=150, seed=0):
 
 
 def quick(knowledge=None, **more):
-    return KnowledgeRegressor(knowledge, **{"epochs": 5, "hidden": 8, "bins": 20, **more})
+    return KnowledgeRegressor(
+        knowledge, **{"estimator": "network", "epochs": 5, "hidden": 8, "bins": 20, **more}
+    )
 
 
 @pytest.mark.parametrize("decode", ["mean", "mode", "median"])

@@ -27,7 +27,7 @@ def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str
         "",
         f"- task: {header['task']}, answer: `{schema.label}`",
         f"- made: {header['created']} with fedlore {header['versions']['fedlore']}",
-        f"- network: {_size(members)}, {'hearing' if header['hears'] else 'deaf'}",
+        f"- network: {_size(members)}, hears the expert: {'yes' if header['hears'] else 'no'}",
         f"- range: {kinds[kind_of(limits)] if limits is not None else 'none'}",
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),

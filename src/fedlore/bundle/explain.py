@@ -18,6 +18,7 @@ from ..knowledge.sources.reasons import (
     reasons_of,
 )
 from ..models.answers import BOTH, EXPERT, RANGE, Answers
+from ..models.attribution import input_effects, name_effects, usual_row
 from ..models.ensemble import Ensemble
 from ..words import Reason
 from .ensemble import member_weights
@@ -55,7 +56,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     rows = hide_others(raw, bundle.schema)
     personal = bundle.personal
     known = personal.knowledge
-    us = "network" if personal.ensemble is None else "mixture"
+    us = "network" if personal.ensemble is None else "ensemble"
     prediction, limits = known.answers.asked
     parts = [
         reasons_of(known.range, rows, limits),
@@ -72,6 +73,29 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
         parts.append(shape_reasons(known, rows, found.in_scope))
     parts.append(_scope(bundle.schema, raw.flatten(1)))
     return [list(chain.from_iterable(some)) for some in zip(*parts, strict=True)]
+
+
+_SHOWN = 3  # inputs that are named
+_MOST_INPUTS = 100  # each costs one more evaluation of all rows
+
+
+def moved_by(bundle: Bundle, x: Tensor) -> list[list[str]]:
+    """The inputs that moved each answer most, in words."""
+    rows = shape_rows(bundle, x)
+    if rows.ndim != 2 or rows.shape[1] > _MOST_INPUTS or not len(rows):
+        return [[] for _ in range(len(x))]
+    personal = bundle.personal
+    effects = input_effects(personal, rows, usual_row(personal.inner.scaler, rows))
+    least = 1e-3 if personal.knowledge.line is None else 1e-9
+    return [
+        [f"moved most by {said}"] if (said := _say_effects(one, least)) else []
+        for one in name_effects(effects, bundle.schema)
+    ]
+
+
+def _say_effects(effects: dict[str, float], least: float) -> str:
+    shown = [(name, by) for name, by in effects.items() if abs(by) >= least][:_SHOWN]
+    return ", ".join(f"{name} ({by:+.2g})" for name, by in shown)
 
 
 _FORBIDDEN = {"restrict": "forbidden-part", "project": "forbidden-moved"}

@@ -14,7 +14,7 @@ from ..data.rows.cells import passed_over
 from ..errors import ConfigError, FedloreError
 from ..models.answers import DECIDED, Answers
 from ..models.doubt import Doubt
-from .explain import answer_with_reasons
+from .explain import answer_with_reasons, moved_by
 from .header import Bundle, Policies
 from .predict import answer_rows, doubt_rows
 from .write import AnswerColumn, Sink, answer_columns, sink
@@ -127,7 +127,9 @@ def _answer(bundle: Bundle, x: Tensor, why: bool) -> tuple[Answers, list[list[st
     if not why:
         return answer_rows(bundle, x), None
     answers, said = answer_with_reasons(bundle, x)
-    return answers, [[one.text for one in some] for some in said]
+    moved = moved_by(bundle, x)
+    texts = [[one.text for one in some] for some in said]
+    return answers, [[*some, *more] for some, more in zip(texts, moved, strict=True)]
 
 
 def _answer_marked(

@@ -177,7 +177,9 @@ def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
     say = screen.aside
     if summary.said:
         say(f"{file}: {summary.said}")
-    by = ", ".join(f"{name} {count}" for name, count in summary.decided.items() if count)
+    who = {"network": "the model", "both": "model and expert alike"}
+    said = summary.decided.items()
+    by = ", ".join(f"{who.get(name, f'the {name}')} {count}" for name, count in said if count)
     say(f"{summary.rows} rows; decided by {by}")
     if summary.out_of_scope:
         say(f"{summary.out_of_scope} rows lie outside the declared scope (in_scope = false)")

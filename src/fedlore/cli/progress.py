@@ -1,9 +1,10 @@
 """Progress: a bar with round, score and time left on a terminal, a line a minute without one."""
 
 import math
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -56,6 +57,8 @@ class Gauge:
             )
             bar = self._stack.enter_context(Progress(*columns, console=console, transient=True))
             self._bar = bar, bar.add_task("", total=1.0, words="")
+        elif not self._screen.quiet:
+            self._stack.enter_context(self._heartbeat())
         self._stack.enter_context(listen_to_rounds(self.hear))
         if self._steps:
             self._at(0)
@@ -63,6 +66,23 @@ class Gauge:
 
     def __exit__(self, *problem: object) -> None:
         self._stack.close()
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """A line a minute, also while one step takes longer."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(MINUTE / 4):
+                self._show()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def step(
         self,
@@ -97,7 +117,13 @@ class Gauge:
         self.step(name, place, len(efforts), between=(next(shares), next(shares)))
 
     def hear(self, seen: RoundSeen) -> None:
-        """A round of some training is over."""
+        """A round of some training is over, or a step of other work."""
+        if seen.step:
+            self._round, self._score = seen.step, ""
+            if seen.rounds:
+                self._part = seen.round / seen.rounds
+            self._show()
+            return
         self._round = f"{'trial, ' if seen.trial else ''}round {seen.round}/{seen.rounds}"
         # short trainings come in numbers that only the training itself knows
         self._part = 0.0 if seen.trial else seen.round / seen.rounds

@@ -1,6 +1,7 @@
 """fedlore run: a federation of one's own files, in one process."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -14,7 +15,7 @@ from ..errors import FedloreError
 from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import benefit_path
 from ..experiments.checkup import check_sites, checkup_lines
-from ..experiments.runs import Finished, run_federation
+from ..experiments.runs import Finished, plan_run, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..kernel.findings import Finding
 from ..knowledge.findings.checkup import check_file
@@ -22,6 +23,8 @@ from ..knowledge.shapes.shape import promised_shapes
 from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
+from ..report.tables import MANY, quartiles
+from ..report.verdict import Verdict, verdict
 from .lint import AcceptOption, refuse_errors
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, show_report
@@ -37,28 +40,42 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop where the check-up of a site warns.")
     ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How often all is drawn; two or more give intervals."),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(help="Such as 90s, 10m, 2h: what does not fit is left out, and named."),
+    ] = None,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
     torch.set_num_threads(threads)
     screen = current_screen()
-    gathering = gather(config)
+    asked = {"seeds": seeds, "time_limit": time_limit}
+    gathering = gather(config).with_run(**{k: v for k, v in asked.items() if v is not None})
     folders = site_folders(config)
     checked = {one.name: check_file(one / "knowledge.toml") for one in filter(knows, folders)}
     for name, one in checked.items():
         refuse_errors(one.findings, f"knowledge.toml of '{name}'", screen, accept=accept)
     check_writable(out / "results.jsonl")
     clients = gathering.clients
+    sizes = [len(client.data) for client in clients]
+    rows = " / ".join(map(str, sizes))
+    if len(sizes) > MANY:
+        rows = f"{min(sizes)} to {max(sizes)}"
     screen.remark(
         f"{gathering.setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
-        f"{gathering.target_words}, {' / '.join(str(len(c.data)) for c in clients)} "
-        "training rows.\n"
+        f"{gathering.target_words}, {rows} training rows.\n"
     )
     for name in gathering.quiet:
         screen.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
     findings = check_sites(gathering, folders, checked)
     lines = checkup_lines(findings, folders)
-    for line in lines:
+    for line in lines[: 2 * MANY]:
         screen.remark(line)
+    if len(lines) > 2 * MANY:
+        screen.remark(f"and {len(lines) - 2 * MANY} lines more at the top of the report")
     if findings and strict:
         raise FedloreError(f"--strict: the check-up warns of {', '.join(findings)}")
     _tell(gathering, _run_shown(gathering, out, screen), out, screen, findings, lines)
@@ -66,7 +83,7 @@ def run(
 
 def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
     """The run, with what is finished shown, and said when it is stopped."""
-    approaches = gathering.approaches
+    approaches = plan_run(gathering) * gathering.setting.run.seeds
     finished: list[str] = []
 
     def kept() -> str:
@@ -94,10 +111,12 @@ def _tell(
 ) -> None:
     for name, reason in found.left_out.items():
         screen.say(f"{name} is left out: {reason}")
-    report = _show(gathering, found, out, screen, lines) if found.rows else None
+    said = verdict(found.rows, gathering.unit)
+    report = _show(gathering, found, out, screen, lines, said) if found.rows else None
     screen.give(
         {
             "name": gathering.setting.name,
+            "verdict": said,
             "rows": found.rows,
             "left_out": found.left_out,
             "checkup": {name: [one.as_row() for one in some] for name, some in findings.items()},
@@ -109,10 +128,18 @@ def _tell(
 
 
 def _show(
-    gathering: Gathering, found: Finished, out: Path, screen: Screen, lines: Sequence[str]
+    gathering: Gathering,
+    found: Finished,
+    out: Path,
+    screen: Screen,
+    lines: Sequence[str],
+    said: Verdict | None,
 ) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    screen.show(overview(gathering.setting.name, found.rows))
+    table = overview(gathering.setting.name, found.rows)
+    screen.show(table)
+    for line in (*table.notes, *([] if said is None else [said.sentence])):
+        screen.say(line)
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
@@ -120,19 +147,14 @@ def _show(
         screen.say(_expert_weights(gathering, out))
     if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
         screen.remark(f"local best: {local_best_words()}")
-    for client in gathering.clients:
-        benefit = _benefit(out, client.id)
-        if benefit is not None:
-            page = write_benefit(benefit_path(out, client.id))
-            screen.say(f"{client.id}: {benefit['sentence']} ({page})")
-            if benefit.get("left out"):
-                screen.say(f"{client.id}: {benefit['left out']}")
+    _tell_benefit(gathering, out, screen)
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
             screen.say(f"{name}: {spent}")
     screen.remark(f"Rows and personal weights written to {out}")
     title = gathering.setting.name
     checkup = {"check-up": "; ".join(lines)} if lines else {}
+    checkup |= {} if said is None else {"in short": said.sentence}
     facts = checkup | _facts(gathering, None if chosen is None else str(chosen))
 
     def write() -> Path:
@@ -150,14 +172,34 @@ def _show(
     return show_report(screen, write)
 
 
+def _tell_benefit(gathering: Gathering, out: Path, screen: Screen) -> None:
+    """What taking part brings each site; of many sites how many it pays for."""
+    found = {client.id: _benefit(out, client.id) for client in gathering.clients}
+    known = {name: table for name, table in found.items() if table is not None}
+    pages = {name: write_benefit(benefit_path(out, name)) for name in known}
+    if len(known) > MANY:
+        counts = Counter(str(table["sentence"]).partition(":")[0] for table in known.values())
+        for words, count in counts.most_common():
+            screen.say(f"{count} of {len(known)} sites: {words}.")
+        screen.remark(f"Each site's own page: {out / 'sites' / 'SITE' / 'benefit.html'}")
+        return
+    for name, table in known.items():
+        screen.say(f"{name}: {table['sentence']} ({pages[name]})")
+        if table.get("left out"):
+            screen.say(f"{name}: {table['left out']}")
+
+
 def _expert_weights(gathering: Gathering, out: Path) -> str:
     """How far lore trusts each expert, and what decides it."""
     shares = []
     for client in gathering.clients:
         weights = (_benefit(out, client.id) or {}).get("weights")
         if isinstance(weights, dict) and client.knowledge.prediction is not None:
-            shares.append(f"{client.id} {weights.get('expert', 0.0):.2f}")
-    said = ", ".join(shares) or "no site has one"
+            shares.append((client.id, float(weights.get("expert", 0.0))))
+    said = ", ".join(f"{name} {share:.2f}" for name, share in shares) or "no site has one"
+    if len(shares) > MANY:
+        low, _, middle, _, high = quartiles([share for _, share in shares])
+        said = f"{low:.2f} to {high:.2f}, {middle:.2f} in the middle"
     return f"lore trusts the expert: {said} (the site's rows decide, least_trust is the least)"
 
 

@@ -52,7 +52,7 @@ def update_command(
         )
     if new.personal.ensemble is not None:
         was, now = (one.personal.reliance for one in (old, new))
-        kept = "the weights of the mixture stay" if was == now else "the mixture's weights"
+        kept = "the weights of the ensemble stay" if was == now else "the ensemble's weights"
         screen.say(f"{kept}: {share_words(member_weights(new.personal.ensemble))}")
     if new.personal.knowledge.row_trust is not None:
         screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")

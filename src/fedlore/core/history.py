@@ -55,13 +55,14 @@ def mean_of(rows: Sequence[Row], name: str) -> float | None:
 
 @dataclass(frozen=True)
 class RoundSeen:
-    """A round that is over."""
+    """A round that is over, or another step of long work."""
 
     round: int
     rounds: int
     trial: str = ""  # the name of a short training among several
     ta: float | None = None  # mean over the clients, where they were scored in this round
     rmse: float | None = None
+    step: str = ""  # what was done, where it is no round of a training
 
 
 RoundListener = Callable[[RoundSeen], None]
@@ -70,12 +71,27 @@ _LISTENER: ContextVar[RoundListener | None] = ContextVar("listener of rounds", d
 
 @contextmanager
 def listen_to_rounds(listener: RoundListener) -> Iterator[None]:
-    """Inside this block the listener is told of each round of every training in this process."""
-    before = _LISTENER.set(listener)
+    """Inside this block the listener is told of each round of every training in this process.
+
+    Whoever listens outside is told first.
+    """
+    outer = _LISTENER.get()
+
+    def both(seen: RoundSeen) -> None:
+        if outer is not None:
+            outer(seen)
+        listener(seen)
+
+    before = _LISTENER.set(both)
     try:
         yield
     finally:
         _LISTENER.reset(before)
+
+
+def tell_step(step: str, *, done: int = 0, total: int = 0) -> None:
+    """Say that a step of long work is over, the `done`-th of `total` where these are known."""
+    tell_round(RoundSeen(done, total, step=step))
 
 
 def tell_round(seen: RoundSeen) -> None:

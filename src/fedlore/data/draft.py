@@ -32,6 +32,8 @@ _WHY = {
     "id-column": "it looks like a number that names rows: no two are alike",
     "label-column": "it says the label in other words",
 }  # what `find_columns` finds -> why a column is left out
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?\b|\d\d?[./]\d\d?[./]\d{4}\b")
+_DATES = "it holds dates: add columns of numbers, such as day of the year, month, weekday"
 _ROOM = 0.1  # of the span that is added on either side
 
 
@@ -185,8 +187,10 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
         elif len(words) < 2 and numbers is None:
             left_out[title] = "it says the same in every row"
         elif numbers is None and len(words) > MOST_LEVELS:
-            left_out[title] = table.words_among_numbers(place) or (
-                f"it holds {len(words)} different words"
+            left_out[title] = (
+                table.words_among_numbers(place)
+                or (_DATES if all(map(_DATE.match, words)) else "")
+                or f"it holds {len(words)} different words"
             )
         else:
             word = _word(name, taken)

@@ -25,6 +25,7 @@ from ..data.rows import as_examples
 from ..errors import ConfigError, FedloreError, unknown
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
+from ..models.attribution import input_effects, input_importance, name_effects, usual_row
 from ..models.benefit import Benefit
 from ..models.client import Client, Member, NumberClient, P, knowledge_within
 from ..models.ensemble import Ensemble
@@ -108,13 +109,34 @@ class Fitted(Generic[P]):
         Rows may be a tensor, or anything with columns that the knowledge's schema names: a frame,
         columns by name, records, an array.
         """
-        model = self.model(client)
+        return self.model(client).predict(self._rows(client, x))
+
+    def explain(self, client: str, x: Any) -> list[dict[str, float]]:
+        """How far each input moves a client's answers, row by row, the greatest first.
+
+        It is the answer (of classes the probability of the class that is answered) less what it
+        would be if that input alone had its usual value.
+        """
+        rows = self._rows(client, x)
+        model: Any = self.model(client)
+        usual = usual_row(model.inner.scaler, rows)
+        return name_effects(input_effects(model, rows, usual), self.knowledge[client].schema)
+
+    def importance(self, client: str, x: Any, y: Tensor, *, seed: int = 0) -> dict[str, float]:
+        """How much worse a client's model gets on labelled rows when an input is shuffled."""
+        model, rows = self.model(client), self._rows(client, x)
+        found = input_importance(model, rows, y, seed=seed)
+        return name_effects(found[None], self.knowledge[client].schema)[0]
+
+    def _rows(self, client: str, x: Any) -> Tensor:
         if isinstance(x, Tensor):
-            return model.predict(x)
-        schema = model.knowledge.schema
+            return x
+        if client not in self.knowledge:
+            raise FedloreError(unknown("client", client, self.knowledge))
+        schema = self.knowledge[client].schema
         if schema is None:
             raise FedloreError("rows by name need knowledge with a schema: give a tensor")
-        return model.predict(as_examples(x, schema).x)
+        return as_examples(x, schema).x
 
     def scores(self, client: str) -> dict[str, float]:
         """The last scores of a client, where it was evaluated."""

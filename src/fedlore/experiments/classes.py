@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core.examples import Examples
-from ..core.history import Row
+from ..core.history import Row, tell_step
 from ..core.metrics import (
     accuracy,
     brier,
@@ -51,6 +51,7 @@ class ClassJudge:
         for client in map(_encode_alone, clients):
             data = client.data if client.injected else Examples(client.data.x, client.data.y)
             found[client.id] = make(data, classes, seed=seed, site=client.id).best
+            tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
         return found
 
     def score(

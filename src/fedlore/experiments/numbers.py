@@ -8,7 +8,7 @@ import torch
 
 from ..answers import Bins, Line, Measured
 from ..answers.scores import all_scores, quantile_score, region_scores
-from ..core.history import Row
+from ..core.history import Row, tell_step
 from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
@@ -27,8 +27,12 @@ class NumberJudge:
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
-        seen = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
-        return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
+        found = {}
+        for client in clients:
+            known = _encode(client, self._examine(client, training=True))
+            found[client.id] = own_numbers(known, seed=seed, site=client.id).best
+            tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
+        return found
 
     @torch.no_grad()
     def score(

@@ -7,17 +7,20 @@ from pathlib import Path
 from ..algorithms import FedAvg
 from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
-from ..federation.settings import Federation
+from ..federation.settings import Federation, read_duration
 from ..knowledge.protocols import kind_of
 from ..models.own.baseline import FOLDS, remembering
-from .approaches import Approach, trust_of
+from .approaches import APPROACHES, FL, LOCAL_BEST, LORE, PKM, Approach, trust_of
 from .benefit import write_tables
+from .budget import LeftOut, TimeBudget
 from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint
 from .runner import Outcome, Runner
 from .sites import Gathering
 from .weights import keep_bundle, weights_path, weights_there, write_weights
 
 HISTORY, CONFUSION = "rounds.jsonl", "confusion.jsonl"
+_ORDER = [approach.name for approach in APPROACHES]
+_FIRST = (LOCAL_BEST, PKM, FL, LORE)  # where time is short; FL tells how long a training takes
 OnApproach = Callable[[str, bool], None]  # its name, and whether it was computed just now
 
 
@@ -31,55 +34,98 @@ class Finished:
     left_out: dict[str, str]  # approach -> why it could not be run
 
 
-@remembering()  # local best and lore's ensemble need the same models of every site
+def plan_run(gathering: Gathering) -> list[Approach]:
+    """The approaches as they are run: under a time limit what matters most comes first."""
+    approaches = gathering.approaches
+    if gathering.setting.run.time_limit:
+        approaches.sort(key=lambda one: _FIRST.index(one) if one in _FIRST else len(_FIRST))
+    return approaches
+
+
 def run_federation(
     gathering: Gathering, out: Path, *, on_approach: OnApproach | None = None
 ) -> Finished:
-    """Compute what is not finished yet; rows, weights and side files go to `out`."""
-    ledger = ResultLedger(out / "results.jsonl")
-    runner = Runner(gathering.drawing())
+    """Compute what is not finished yet; rows, weights and side files go to `out`.
+
+    Weights, bundles and the sites' tables are those of the first seed.
+    """
+    run, first = gathering.setting.run, gathering.setting.seed
+    ledger, budget = ResultLedger(out / "results.jsonl"), TimeBudget(read_duration(run.time_limit))
     rows: list[Row] = []
     left_out: dict[str, str] = {}
-    for approach in gathering.approaches:
-        reason = _obstacle(gathering, approach)
-        if reason is not None:
-            left_out[approach.name] = reason
+    for seed in range(first, first + run.seeds):
+        drawn = gathering.at_seed(seed)
+        try:
+            if seed > first:
+                budget.check_seed()
+        except LeftOut as why:
+            left_out[f"seed {seed}"] = str(why)
             continue
-        cell, config = _cell(gathering, approach), _config(gathering, approach)
-        found = ledger.find(cell, config)
-        fresh = not found or not weights_there(out, approach, gathering.clients)
-        if fresh:
-            found = _compute(gathering, approach, cell, runner, out)
-            own = {"config": config, "versions": package_versions()}
-            found = [{**cell.tags, **row, **own} for row in found]
-            ledger.add(cell, found)
-        rows += found
-        if on_approach is not None:
-            on_approach(approach.name, fresh)
+        with remembering():  # local best and lore's ensemble need the same models of every site
+            runner = Runner(drawn.drawing())
+            for approach in plan_run(drawn):
+                try:
+                    found, fresh = _finish(drawn, approach, runner, ledger, budget, seed == first)
+                except LeftOut as why:
+                    name = approach.name if seed == first else f"{approach.name}, seed {seed}"
+                    left_out[name] = str(why)
+                    continue
+                rows += found
+                if on_approach is not None:
+                    on_approach(approach.name, fresh)
+    rows.sort(key=lambda row: _ORDER.index(str(row["approach"])))
     return Finished(rows, _read(out / HISTORY), _read(out / CONFUSION), left_out)
 
 
-def _obstacle(gathering: Gathering, approach: Approach) -> str | None:
-    """Why an approach cannot be run here, if it cannot."""
+def _finish(
+    gathering: Gathering,
+    approach: Approach,
+    runner: Runner,
+    ledger: ResultLedger,
+    budget: TimeBudget,
+    first: bool,
+) -> tuple[list[Row], bool]:
+    """The rows of an approach, and whether they were computed just now."""
+    _check_possible(gathering, approach)
+    out = ledger.path.parent
+    cell, config = _cell(gathering, approach), _config(gathering, approach)
+    found = ledger.find(cell, config)
+    if found and (not first or weights_there(out, approach, gathering.clients)):
+        return found, False
+    budget.check(approach)
+    with budget.spend(approach):
+        made = _compute(gathering, approach, cell, runner, out, first)
+    own = {"config": config, "versions": package_versions()}
+    found = [{**cell.tags, **row, **own} for row in made]
+    ledger.add(cell, found)
+    return found, True
+
+
+def _check_possible(gathering: Gathering, approach: Approach) -> None:
+    """Refuse an approach that cannot be run here."""
     for client in gathering.clients:
         if approach.silent and client.knowledge.prediction is None:
-            return f"site '{client.id}' has no expert's prediction ([[predict.sources]])"
+            raise LeftOut(f"site '{client.id}' has no expert's prediction ([[predict.sources]])")
         if approach.alone and len(client.data) < FOLDS:
-            return (
+            raise LeftOut(
                 f"site '{client.id}' has {len(client.data)} training rows, its own models need "
                 f"at least {FOLDS}"
             )
-    return None
 
 
 def _compute(
-    gathering: Gathering, approach: Approach, cell: ResultCell, runner: Runner, out: Path
+    gathering: Gathering,
+    approach: Approach,
+    cell: ResultCell,
+    runner: Runner,
+    out: Path,
+    first: bool,
 ) -> list[Row]:
     """The rows of one approach. All else of it is kept first: rows say that it is finished."""
     adapted = _adapt(approach, gathering.setting)
     made = runner.run(adapted)
     fitted = made.trained.fitted
-    if fitted is not None:
+    if fitted is not None and first:
         _keep(out, cell, adapted, made, gathering)
         if fitted.tables:
             write_tables(gathering, fitted, out)
@@ -137,8 +183,9 @@ def _range(gathering: Gathering) -> str:
 
 def _config(gathering: Gathering, approach: Approach) -> str:
     """What the results of an approach depend on, and nothing else."""
-    run = replace(gathering.setting.run, approaches=("ML",), sites="")
-    what = asdict(replace(gathering.setting.without_deployment(), run=run))
+    setting = gathering.setting
+    what = asdict(setting.without_deployment()) | {"run": [setting.run.test, setting.run.signed]}
+    del what["seed"]  # it stands in the rows
     del what["recipe"]  # whether lore is run stands in the approaches
     if not approach.chosen:
         del what["search_space"]

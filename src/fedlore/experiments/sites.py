@@ -178,6 +178,19 @@ class Gathering:
         """What is run, in the usual order."""
         return approaches_of(self.setting)
 
+    def with_run(self, **keys: Any) -> "Gathering":
+        """The same with other keys of [run]."""
+        setting = replace(self.setting, run=replace(self.setting.run, **keys))
+        return replace(self, setting=setting)
+
+    def at_seed(self, seed: int) -> "Gathering":
+        """The same sites under another seed: another drawing of weights, and of test rows."""
+        if seed == self.setting.seed:
+            return self
+        setting = replace(self.setting, seed=seed)
+        clients = [_keep_test_rows(site, setting) for site in self.sites]
+        return replace(self, setting=setting, clients=clients)
+
     @property
     def size(self) -> tuple[int, int]:
         """Features and classes, or bins."""
@@ -197,7 +210,7 @@ class Gathering:
     def target_words(self) -> str:
         """What is learned, in words."""
         if self.bins is None:
-            return f"{self.size[1]} classes"
+            return f"{self.size[1]} {'ordered ' if self.schema.ordered else ''}classes"
         unit = f" {self.unit}" if self.unit else ""
         return f"'{self.schema.label}' from {self.bins.lower:g} to {self.bins.upper:g}{unit}"
 

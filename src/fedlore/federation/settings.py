@@ -1,6 +1,7 @@
 """federation.toml: one file for a run in one process and for a deployed federation."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -80,12 +81,31 @@ class RunTable:
     approaches: tuple[str, ...] | None = None  # None: all there are
     signed: bool = False  # whether knowledge that nobody signed is refused
     test: float = 0.25  # share of the rows to test on at a site that has no test file
+    seeds: int = 1  # how often all is drawn, from `seed` on: two or more give intervals
+    time_limit: str = ""  # such as "90s", "10m", "2h": what does not fit is left out, and named
 
     def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
+        read_duration(self.time_limit)
         if self.approaches is not None and not self.approaches:
             raise ConfigError("approaches must name at least one")
         if not 0.0 < self.test < 1.0:
             raise ConfigError(f"test must lie between 0 and 1, got {self.test}")
+
+
+def read_duration(text: str) -> float:
+    """Seconds of a length of time; endless where none is said.
+
+    >>> read_duration("90s"), read_duration("10m"), read_duration("1.5h"), read_duration("")
+    (90.0, 600.0, 5400.0, inf)
+    """
+    if not text:
+        return math.inf
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smh])", text.strip())
+    if found is None or float(found[1]) == 0:
+        raise ConfigError(f"time_limit must be such as 90s, 10m or 2h, got {text!r}")
+    return float(found[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[found[2]]
 
 
 def _default_deployed(default: Any) -> Any:

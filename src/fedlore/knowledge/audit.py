@@ -34,9 +34,9 @@ class Audit:
     def __str__(self) -> str:
         parts = [f"{self.rows} rows"]
         if self.hits is not None:
-            parts.append(f"P-KM right on {self.hits:.1%}, silent on {self.abstained}")
+            parts.append(f"the expert is right on {self.hits:.1%}, silent on {self.abstained}")
         if self.conflicts:
-            parts.append(f"P-KM outside the range on {self.conflicts}")
+            parts.append(f"the expert names what the range forbids on {self.conflicts}")
         if self.width is not None:
             parts.append(f"range allows {self.width:.1f} of {self.classes} classes")
         if self.outside:
@@ -85,9 +85,9 @@ class NumberAudit:
     def __str__(self) -> str:
         parts = [f"{self.rows} rows"]
         if self.rmse is not None:
-            parts.append(f"P-KM misses by {self.rmse:.4g} (RMSE), silent on {self.silent}")
+            parts.append(f"the expert misses by {self.rmse:.4g} (RMSE), silent on {self.silent}")
         if self.conflicts:
-            parts.append(f"P-KM outside the set on {self.conflicts}")
+            parts.append(f"the expert's number lies outside the set on {self.conflicts}")
         if self.width is not None:
             parts.append(f"sets are {self.width:.4g} wide, the bounds {self.span:.4g}")
         if self.outside:

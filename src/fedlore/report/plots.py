@@ -61,7 +61,7 @@ def _means(panel: Panel, name: str, subtitle: str) -> Plot:
             axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
                          label="the paper's mean")  # fmt: skip
         _rows(axes, [line.label for line in lines])
-        axes.set_xlabel("mean test accuracy (TA), %")
+        axes.set_xlabel("mean test accuracy, %")
 
     caption = f"Mean over clients. {spread(panel.seeds, 'Whiskers')} The axis need not start at 0."
     height = 1.2 + 0.3 * len(lines)
@@ -107,7 +107,7 @@ def _clients(panel: Panel, metric: Metric, name: str, subtitle: str) -> list[Plo
     return [Plot(name, _TITLES[metric], subtitle, caption, size, paint)]
 
 
-_UNITS = {"ta": "test accuracy (TA), %", "pov": "predictions outside the range (POV), %"}
+_UNITS = {"ta": "test accuracy, %", "pov": "predictions outside the range, %"}
 _TITLES = {"ta": "Accuracy at each client", "pov": "Violations at each client"}
 
 
@@ -127,7 +127,7 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
             _dot(axes, i, gap, line, label=None if clear in shown else _CLEAR[clear], **fill)
             shown.add(clear)
         _rows(axes, [line.label for line, _, _ in gaps])
-        axes.set_xlabel(f"TA of {ours} minus theirs, points")
+        axes.set_xlabel(f"accuracy of {ours} minus theirs, points")
 
     caption = (
         f"To the right of 0, {ours} is better. Whiskers are 95 % intervals of the difference, "
@@ -227,7 +227,7 @@ def _curve_plot(
         _curves(axes, curves)
         finish(axes)
         axes.set_xlabel(across)
-        axes.set_ylabel("mean TA, % of test rows")
+        axes.set_ylabel("mean accuracy, % of test rows")
 
     return [Plot(*where, 3.7, paint)] if curves else []
 

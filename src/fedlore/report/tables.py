@@ -9,7 +9,7 @@ import torch
 
 from ..core.history import Row, mean_of
 from ..core.metrics import per_class
-from ..experiments.intervals import MeanInterval
+from ..experiments.intervals import MeanInterval, interval
 from ..look.tables import Cell, TextTable
 from . import published
 from .panels import (
@@ -23,7 +23,7 @@ from .panels import (
     panel_margins,
     read_scores,
 )
-from .words import caveats, percent
+from .words import SHORT, caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")
 
@@ -68,17 +68,63 @@ def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
     return text if math.isnan(value.half) else f"{text} ± {100 * value.half:.{digits}f}"
 
 
+MANY = 8  # sites: a table with more has their quartiles in place of a column for each
+_QUARTILES = ("lowest", "25 %", "median", "75 %", "highest")
+
+
 def overview(name: str, rows: Sequence[Row]) -> TextTable:
-    """Score | violations of every approach at every client, and their mean, on one screen."""
+    """Score | violations of every approach at every client, and their mean, on one screen.
+
+    Of many clients there is how the score is spread over them, and after it where it is worst.
+    """
     clients = list(dict.fromkeys(str(row["client"]) for row in rows))
-    scored = "RMSE" if any("rmse" in row for row in rows) else "test accuracy"
+    key, scale = ("rmse", 1.0) if any("rmse" in row for row in rows) else ("ta", 100.0)
     body: list[tuple[str | Cell, ...]] = []
-    for approach in dict.fromkeys(str(row["approach"]) for row in rows):
-        mine = [row for row in rows if row["approach"] == approach]
-        cells = [_overview([row for row in mine if row["client"] == one]) for one in clients]
-        body.append((approach, *cells, Cell(_overview(mine), True)))
-    title = f"{name}: {scored} | violations, %"
-    return TextTable.of(title, ("approach", *clients, "mean"), body)
+    notes = []
+    for approach, mine in by_approach(rows).items():
+        each = {one: [row for row in mine if row["client"] == one] for one in clients}
+        if len(clients) > MANY:
+            scores = {one: scale * (mean_of(some, key) or 0.0) for one, some in each.items()}
+            cells = [f"{value:{_form(key)}}" for value in quartiles(list(scores.values()))]
+            if approach == "lore":
+                worst = sorted(scores, key=lambda one: scores[one] * (-1 if key == "rmse" else 1))
+                said = ", ".join(f"{one} {scores[one]:{_form(key)}}" for one in worst[:5])
+                notes.append(f"lore is worst at {said}")
+        else:
+            cells = [_overview(some) for some in each.values()]
+        body.append((approach, *cells, Cell(_overview(mine) + _over_seeds(mine, key, scale), True)))
+    named = {name: text for name, text in SHORT.items() if name in by_approach(rows)}
+    if named:
+        notes.append("; ".join(f"{name}: {text}" for name, text in named.items()))
+    scored = "RMSE" if key == "rmse" else "right, %"
+    title = f"{name}: {scored} | outside the range, %"
+    head = _QUARTILES if len(clients) > MANY else clients
+    return TextTable.of(title, ("approach", *head, "mean"), body, notes)
+
+
+def quartiles(values: Sequence[float]) -> list[float]:
+    """The lowest, the quartiles and the highest of values.
+
+    >>> quartiles([1.0, 2.0, 3.0, 4.0, 9.0])
+    [1.0, 2.0, 3.0, 4.0, 9.0]
+    """
+    shares = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0], dtype=torch.float64)
+    found: list[float] = torch.tensor(values, dtype=torch.float64).quantile(shares).tolist()
+    return found
+
+
+def _form(key: str) -> str:
+    return ".4g" if key == "rmse" else ".1f"
+
+
+def _over_seeds(rows: Sequence[Row], key: str, scale: float) -> str:
+    """Half the 95 % interval of the mean over seeds, where there are several."""
+    seeds: dict[object, list[Row]] = {}
+    for row in rows:
+        seeds.setdefault(row.get("seed"), []).append(row)
+    means = [mean_of(some, key) for some in seeds.values()]
+    known = [scale * value for value in means if value is not None]
+    return f" ± {interval(known).half:{_form(key)}}" if len(known) > 1 else ""
 
 
 def _overview(rows: Sequence[Row]) -> str:
@@ -184,7 +230,7 @@ def accuracy_table(panel: Panel) -> TextTable:
     if any(p is not None for p in paper):
         head.append(_papers(panel.case))
         columns.append(["–" if p is None else f"{p:.1f}" for p in paper])
-    title = f"Test accuracy (TA), %{_at(panel)}"
+    title = f"Test accuracy, %{_at(panel)}"
     body = zip(*columns, strict=True)
     return TextTable.of(title, head, body, _notes(panel), words=(0, 1))
 
@@ -196,7 +242,7 @@ def violations(panel: Panel) -> list[TextTable]:
         return []
     names = [line.label for line in panel.lines]
     body = zip(names, *(map(percent_text, column) for column in columns), strict=True)
-    title = f"Predictions outside the range (POV), %{_at(panel)}"
+    title = f"Predictions outside the range, %{_at(panel)}"
     note = "0 without a decimal means exactly none, at every seed."
     return [TextTable.of(title, ("approach", *panel.clients, "mean"), body, (note,))]
 
@@ -212,8 +258,8 @@ def differences(panel: Panel) -> list[TextTable]:
         span = "–" if math.isnan(gap.half) else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
         cells = (line.label, f"{100 * theirs.mean:.1f}", f"{100 * gap.mean:+.1f}", span)
         body.append((*cells, meaning(name, gap)))
-    head = ("against", "their TA, %", "difference", "95 % interval", "reading")
-    title = f"{name} minus the others, points of mean TA{_at(panel)}"
+    head = ("against", "their accuracy, %", "difference", "95 % interval", "reading")
+    title = f"{name} minus the others, points of mean accuracy{_at(panel)}"
     return [TextTable.of(title, head, body, ("Paired by seed.",), words=(0, 4))]
 
 
@@ -240,14 +286,19 @@ def print_tables(case: Case) -> list[TextTable]:
         cells = [name, *(f"{v:g}" for v in values), f"{mean_score(values):.1f}"]
         known = name not in ("ML", "FL") or pov is not None
         body.append([*cells, f"{mean_score(pov):.1f}" if pov else ("0" if known else "–")])
-    head = ("approach", *(f"its client {i + 1}" for i in range(clients)), "mean TA", "mean POV")
+    head = (
+        "approach",
+        *(f"its client {i + 1}" for i in range(clients)),
+        "mean accuracy",
+        "mean outside",
+    )
     notes = [
-        "Fan et al. 2022, table 3: 1 % of the training rows, λ = 0.3, oracle ranges, TA in %. "
+        "Fan et al. 2022, table 3: 1 % of the training rows, λ = 0.3, oracle ranges, in %. "
         "Its clients drew their classes at random, so its client 1 is not ours: compare means."
     ]
     if case.dataset == "fmnist":
         notes.append(
-            "The paper prints the FL column again for ML at clients 2 to 5; the TA shown for ML is "
+            "The paper prints the FL column again for ML at clients 2 to 5; what stands here is "
             "from its authors' result file."
         )
     return [TextTable.of("The paper's own numbers, %", head, body, notes)]
@@ -271,7 +322,7 @@ def by_share(case: Case) -> list[TextTable]:
         body.append(cells)
     last = ("mean", _papers(case)) if some else ("mean",)
     head = ("approach", "training rows", *case.clients, *last)
-    return [TextTable.of("Test accuracy (TA) by share of the training rows, %", head, body)]
+    return [TextTable.of("Test accuracy by share of the training rows, %", head, body)]
 
 
 def _without_share(line: Line) -> str:

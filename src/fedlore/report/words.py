@@ -18,6 +18,16 @@ MEANINGS = {
     "loss is ordinary cross-entropy, λ = 0",
 }
 
+#: The paper's abbreviations in a few words, for a line below a table.
+SHORT = {
+    "ML": "a network of each site alone",
+    "P-KM": "the expert alone",
+    "MLwKM": "ML with knowledge",
+    "FL": "one federated network",
+    "FLwKM": "FL with knowledge (the paper's method)",
+    "FL+mask": "FL with the range added when predicting",
+}
+
 WHOSE_WEIGHTS = {
     "local": "weights that a client trained for itself",
     "ensemble": "all that a site has: the shared network, its own models, its expert",
@@ -27,9 +37,9 @@ WHOSE_WEIGHTS = {
 }
 
 METRICS = (
-    "TA is test accuracy: the share of a client's own test rows that were predicted right. "
-    "POV is the percentage of violation: the share of predictions outside the range that the "
-    "client's knowledge allows. Means count every client the same. "
+    "Test accuracy is the share of a client's own test rows that were predicted right; outside the "
+    "range is the share of predictions that the client's knowledge does not allow. "
+    "Means count every client the same. "
 )
 INTERVALS = (
     "The number after ± is half of the 95 % interval of the mean over {seeds} seeds (Student's t)."

@@ -422,7 +422,9 @@ def case_words(confidence: float) -> str:
 
 def share_words(shares: Mapping[str, float]) -> str:
     """Members of an ensemble with their weights."""
-    return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in shares.items())
+    known = {"network": "shared network", "one_shot": "one-shot model of the federation"}
+    named = {known.get(name, name): weight for name, weight in shares.items()}
+    return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in named.items())
 
 
 def _missing(a: Mapping[str, Any]) -> str:
@@ -478,7 +480,7 @@ REASONS: dict[str, _Sentence] = {
     "both-favour": "{answer} is what expert and {model} together favour, with trust {trust:g}",
     "no-expert": "the {model} says {answer}; there is no expert's prediction",
     "expert-silent": "the {model} says {answer}; the expert is silent",
-    "expert-unheard": "the {model} says {answer}; the expert's {expert} has trust 0",
+    "expert-unheard": "the {model} says {answer}; the expert's {expert} has no weight in it",
     "model-outweighs": "the {model}'s {answer} outweighs the expert's {expert}, trust {trust:g}",
     "only-number": lambda a: f"{number_text(a['answer'])} is the only number that the range allows",
     "expert-number": lambda a: (
@@ -492,7 +494,7 @@ REASONS: dict[str, _Sentence] = {
         f"the {a['model']} says {number_text(a['answer'])} within "
         f"{number_text(a['low'])} to {number_text(a['high'])}"
     ),
-    "members": lambda a: f"spoke: {share_words(a['shares'])}",
+    "members": lambda a: f"weights: {share_words(a['shares'])}",
     # what lies outside
     "scope-level": "out of scope: {feature} has a level that nobody named",
     "scope-number": _out_of_scope,

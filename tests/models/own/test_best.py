@@ -80,14 +80,14 @@ def test_numbers_are_held_out_inside_the_range(quick):
     known = numbers()
     own = own_numbers(known)
     assert [c.member.name for c in own.candidates] == [
-        "ridge, hearing the expert",
-        "ridge, over the expert",
+        "ridge, given the expert's answer",
+        "ridge, correcting the expert",
         "ridge",
-        "quadratic ridge, hearing the expert",
-        "quadratic ridge, over the expert",
+        "quadratic ridge, given the expert's answer",
+        "quadratic ridge, correcting the expert",
         "quadratic ridge",
-        "Gaussian process, hearing the expert",
-        "Gaussian process, over the expert",
+        "Gaussian process, given the expert's answer",
+        "Gaussian process, correcting the expert",
         "Gaussian process",
     ]
     for candidate in own.candidates:
@@ -109,7 +109,7 @@ def test_without_an_expert_there_is_one_mode(quick):
 
 def test_trees_are_there_with_scikit_learn():
     names = {c.member.name for c in own_numbers(numbers(30)).candidates}
-    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 15
+    assert {"extra trees, correcting the expert", "boosted trees"} <= names and len(names) == 15
     assert missing_learners() == {}
 
 
@@ -142,7 +142,8 @@ def test_ordered_classes_beat_the_expert(quick, plant):
 def test_classes_without_order_stay_in_the_range(quick, plant):
     train, test = plant
     own = own_classes(train, GRADES)
-    assert [c.member.name for c in own.candidates] == ["logistic, hearing the expert", "logistic"]
+    names = [c.member.name for c in own.candidates]
+    assert names == ["logistic, given the expert's answer", "logistic"]
     for candidate in own.candidates:
         assert (candidate.member.log_probs(test).exp()[~test.allowed] == 0).all()
 

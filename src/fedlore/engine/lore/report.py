@@ -145,12 +145,13 @@ def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:
 
 
 def _sentence(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
-    scale, unit = (100.0, " points of accuracy") if measure == "accuracy" else (1.0, " of RMSE")
-    digits = ".1f" if measure == "accuracy" else ".3g"
-    said = (
-        f"{scale * gain.value:+{digits}}{unit} over {against} "
-        f"({scale * gain.low:+{digits}} to {scale * gain.high:+{digits}}, {rows} rows)"
-    )
+    if measure == "accuracy":
+        ends = f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+        said = f"{100 * gain.value:+.1f} points of accuracy over {against} ({ends}, {rows} rows)"
+    else:  # a gain is less error
+        word = "lower" if gain.value >= 0 else "higher"
+        ends = f"{-gain.high:+.3g} to {-gain.low:+.3g}"
+        said = f"RMSE {abs(gain.value):.3g} {word} than that of {against} ({ends}, {rows} rows)"
     if gain.low > 0:
         return f"Taking part pays for this site: {said}."
     if gain.high < 0:

@@ -63,14 +63,14 @@ class Candidate:
         if self.head != "classes":
             starts = {"none": "nothing", "middle": "the range's middle", "expert": "the expert"}
             parts = [self.head, f"started from {starts[self.start]}"]
-            parts += ["hearing"] * (self.head == "shaped" and self.hears)
+            parts += ["hears the expert"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
-            parts += [] if self.reach is None else [f"reach {self.reach:g}"]
-            parts += ["linear"] * (self.hidden == ()) + ["private"] * self.private
+            parts += [] if self.reach is None else [f"width {self.reach:g}"]
+            parts += ["linear"] * (self.hidden == ()) + ["last steps at the site"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
-        hearing = "hearing" if self.hears else "deaf"
-        return f"{hearing}, α = {self.plain:g}{', confusion' if self.reread else ''}"
+        said = "hears the expert" if self.hears else "does not hear the expert"
+        return f"{said}, ordinary loss {self.plain:g}{', expert reread' if self.reread else ''}"
 
     def plan(self, plan: Plan) -> Plan:
         """The federation's plan with what this candidate changes; last steps are private."""

@@ -298,7 +298,7 @@ def _common(
         if not usable:
             raise ConfigError(
                 "no candidate of the search space suits a network that "
-                f"{'hears' if hears else 'is deaf'}"
+                f"{'hears the expert' if hears else 'does not hear the expert'}"
             )
         search_space = replace(search_space, candidates=tuple(usable))
         maker = lambda hears: given  # noqa: E731

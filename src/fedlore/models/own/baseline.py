@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...answers import Measured
 from ...core.examples import Examples
+from ...core.history import tell_step
 from ...core.rng import key
 from ...errors import FedloreError
 from .gaussian import MOST_ROWS, GaussianLearner
@@ -73,8 +74,8 @@ class Mode:
 
 
 ALONE = Mode("")
-HEARING = Mode(", hearing the expert", hears=True)
-OVER = Mode(", over the expert", hears=True, over=True)
+HEARING = Mode(", given the expert's answer", hears=True)
+OVER = Mode(", correcting the expert", hears=True, over=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +139,7 @@ def try_family(
         found.append(Tried(family, mode, settings[best], each[best]))
         if mode is modes[0]:
             settings = family.near(settings[best])
+        tell_step(f"own models, {family.name}")
     return found
 
 

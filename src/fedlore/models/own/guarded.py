@@ -12,6 +12,7 @@ from ...answers import Bins, Measured
 from ...core.examples import Examples
 from ...core.scaler import Inputs
 from ...errors import ConfigError
+from ...knowledge.missing import check_values
 from ...knowledge.models import Knowledge
 from .baseline import FOLDS, folds
 from .members import mask_logits, see_classes, see_numbers, within
@@ -81,20 +82,33 @@ def fit_estimator(
 
 
 def choose_trust(held: Tensor, known: Examples | Measured) -> float:
-    """λ under which labels are likeliest, or numbers nearest, on rows that were not seen."""
+    """λ by rows that were not seen: the least that is as good as the best, up to chance.
+
+    Good is likely labels, or near numbers; chance is one standard error of the paired difference.
+    Of classes no λ is taken under which fewer rows are right than without the expert.
+    """
     y = known.y
     assert y is not None
     if isinstance(known, Measured):
         if known.said is None:
             return 0.0
-        errors = [(mix_numbers(held, known, t) - y).square().mean() for t in _TRUSTS]
+        mixed = [mix_numbers(held, known, t) for t in _TRUSTS]
+        losses = torch.stack([(one - y).square() for one in mixed])  # (t, n)
+        fine = torch.ones(len(_TRUSTS), dtype=torch.bool)
     else:
         if known.prior is None:
             return 0.0
         parts = held.softmax(1).unsqueeze(0)
-        mixed = [mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS]
-        errors = [-p.gather(1, y.unsqueeze(1)).clamp(min=_SURE).log().mean() for p in mixed]
-    return _TRUSTS[int(torch.stack(errors).argmin())]
+        said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
+        label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
+        losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()
+        right = (said.argmax(2) == y).double().mean(1)
+        fine = right >= right[0]
+    means = losses.mean(1).where(fine, torch.inf)
+    apart = losses - losses[means.argmin()]  # (t, n)
+    chance = apart.std(1) / len(y) ** 0.5
+    near = fine & (apart.mean(1) <= chance)
+    return _TRUSTS[int(near.nonzero()[0])]
 
 
 def mix_numbers(held: Tensor, known: Measured, trust: float) -> Tensor:
@@ -116,6 +130,7 @@ class GuardedClassifier:
 
     def annotate(self, x: Tensor) -> Examples:
         """Rows with what the knowledge says of them."""
+        check_values(x, self.knowledge.schema)
         return self.knowledge.annotate(Examples(x), training=False)
 
     def predict_proba(self, x: Tensor) -> Tensor:
@@ -144,6 +159,7 @@ class GuardedRegressor:
 
     def annotate(self, x: Tensor) -> Measured:
         """Rows with what the knowledge says of them."""
+        check_values(x, self.knowledge.schema)
         return self.knowledge.of_number(self.bins).annotate(Measured(x), training=False)
 
     def predict(self, x: Tensor, *, decode: str = "mean") -> Tensor:

@@ -138,8 +138,8 @@ function percent(p) {
 const WHO = {
   range: "The range leaves nothing else.",
   expert: "The expert decided.",
-  network: "The network decided.",
-  both: "Expert and network together.",
+  network: "The model decided.",
+  both: "Expert and model together.",
 };
 
 function short(value) {
