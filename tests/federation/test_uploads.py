@@ -91,3 +91,17 @@ def test_sums_that_no_rows_can_have_are_rejected():
 def test_a_metric_has_a_plain_name():
     for name in ("ta\n", "x" * 41, "a b", 'ta"} 1\nother{a="'):
         assert "no plain word" in judged({}, kind="evaluate", metrics={name: 0.5})
+
+
+def test_sums_of_leaves_are_those_of_some_rows():
+    rows = torch.tensor([[[3.0, 0.0]]], dtype=torch.float64)
+    sent = {"boost": {"drawn feature": torch.zeros(1, 1, 1), "value": torch.zeros(1, 0, 2, 1)}}
+
+    def found(left, rows):
+        left = torch.tensor(left, dtype=torch.float64).view(1, 1, 2, 1)
+        return judged({"leaves": {"left": left, "rows": rows}}, kind="leaves", sent=sent)
+
+    assert found([0.5, 0.0], rows) is None
+    assert "more is left to learn" in found([0.5, 4.0], rows)  # in a leaf without rows
+    assert "a count of -3 rows" in found([0.0, 0.0], -rows)
+    assert "names or shapes" in found([0.5, 0.0], rows[..., :1])

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
@@ -31,7 +32,7 @@ from ...models.own.baseline import (
     own_numbers,
     own_order,
 )
-from ...models.own.members import NumberMember, OrderMember, mask_logits, within
+from ...models.own.members import ClassMember, NumberMember, OrderMember, mask_logits, within
 from ...models.own.mixture import (
     SHARED,
     class_weights,
@@ -41,11 +42,11 @@ from ...models.own.mixture import (
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
 from .one_shot import sign_line
-from .report import compare, gain_of, left_out, measure_line
+from .report import compare, cross_chosen, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
-from .start import ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
+from .start import BOOST, ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -60,7 +61,6 @@ from .temperature import (
     temper,
 )
 
-PARTS = 5  # in which the weights are tried on rows they were not learned from
 LOCAL_BEST, MIXTURE = "local best", "mixture"
 
 
@@ -111,6 +111,10 @@ class Stack(Protocol):
 
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
+        ...
+
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        """The boosted trees with the site's own level, from those that had not seen a row."""
         ...
 
     def local(self) -> list[StackMember]:
@@ -181,6 +185,7 @@ def stack_members(
     main: Params,
     folds: Sequence[Params] = (),
     one_shot: tuple[OneShot, Posterior] | None = None,
+    boosted: tuple[Forest, Tensor] | None = None,
 ) -> StackedMembers:
     """Members of a site's ensemble, from networks that had not seen its folds."""
     stack = stack_of(rows, rows.common.candidate(trial))
@@ -188,6 +193,8 @@ def stack_members(
         return StackedMembers(None, (), main, None, None)
     members, seen, finished = judge_network(stack, main, folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
+    if boosted is not None and rows.signs is None:  # trees by chance keep no shapes
+        shared += stack.boost(*boosted)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
         members += stack.expert(members[0].oof)
@@ -247,22 +254,6 @@ def choose_members(
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
     return Chosen(tuple(models), tuple(weights), share, mixed, report)
-
-
-def cross_chosen(own: Sequence[Tensor], losses: Any, rows: int) -> Tensor:
-    """What the best own model says of each row, chosen by its losses on the other rows.
-
-    Chosen by the same rows the best of a dozen models would look better than it is.
-    """
-    each = torch.stack([losses(said) for said in own])  # (j, n)
-    part = torch.arange(rows) % PARTS
-    found = own[int(each.mean(1).argmin())].clone()
-    for place in range(PARTS):
-        out = part == place
-        if out.any() and not out.all():
-            best = own[int(each[:, ~out].mean(1).argmin())]
-            found[out] = best[out]
-    return found
 
 
 def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
@@ -398,6 +389,17 @@ class ClassStack:
             )
         ]
 
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        common, body, said = self.site.common, *self.site.boost_body(forest, scores)
+        if common.ordered:
+            place = self.site.boost_sight.start + common.unit * said[:, 0]
+            judged = judge_places(place, self.data, common.classes)
+            member = OrderMember(BOOST, body, True, True, judged.width, common.classes)
+            return [StackMember(BOOST, judged.held, True, member)]
+        factor = network_factor(said, self.data)
+        held = mask_logits(factor * said, self.data.allowed)
+        return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
+
     def local(self) -> list[StackMember]:
         return _members_of(self._own)
 
@@ -526,6 +528,13 @@ class NumberStack:
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
         said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
         return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
+
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        body, said = self.site.boost_body(forest, scores)
+        held = self.site.boost_sight.start + self.site.common.unit * said[:, 0]
+        held = within(held, self.measured)
+        width = max(float(self.errors(held).mean()) ** 0.5, 1e-12)
+        return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
 
     def local(self) -> list[StackMember]:
         return _members_of(self._own)

@@ -24,11 +24,10 @@ from ...models.distribution import Distribution
 from ...models.own.members import ClassMember, OrderMember
 from ...models.own.mixture import NumberMixture, mix
 from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
-from .report import Verdict
+from .report import PARTS, Verdict
 from .rows import nll_rows
 
 NETWORK, EXPERT = "network", "expert"
-PARTS = 5  # in which the weights are tried on rows they were not learned from
 #: Few rows must not decide alone: the factor is drawn to 5/4, the best of development seeds.
 USUAL, APART = 1.25, 0.3  # the middle, and the sd of its logarithm
 _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
