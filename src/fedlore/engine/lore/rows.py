@@ -74,11 +74,12 @@ class SiteRows:
         y = self.measured.y if isinstance(self.member, NumberClient) else data.y
         if y is None:
             raise FedloreError(f"client '{self.id}' has no labels to learn from")
+        aim = y.double() if isinstance(self.member, NumberClient) else data.aim
         folds = self.folds if self.folds is not None else torch.full((len(y),), -1)
         return BoostRows(
             sight.inputs(hears=not free),
             common.boost_grid(),
-            y if free else (y.double() - sight.start) / common.unit,
+            y if free else (aim - sight.start) / common.unit,
             folds,
             common.search_space.folds + 1,
             common.classes if free else 0,
@@ -97,7 +98,7 @@ class SiteRows:
     def _heard(self) -> Examples:
         """The rows of classes with what the expert says; a bare site hears nothing."""
         data = self.plain.data
-        return data if self.member.injected else Examples(data.x, data.y)
+        return data if self.member.injected else Examples(data.x, data.y, place=data.place)
 
     @torch.no_grad()
     def one_shot_loss(self, one_shot: OneShot, found: Posterior) -> float:

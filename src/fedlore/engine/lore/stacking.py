@@ -328,7 +328,7 @@ class ClassStack:
         self.client, _ = site.part(candidate, MAIN)
         data = self.client.data
         if not self.client.injected:
-            data = Examples(data.x, data.y)
+            data = Examples(data.x, data.y, place=data.place)
         assert data.y is not None
         self.y, self.data, self.heard = data.y, data, data
         self.knowledge = self.client.knowledge
