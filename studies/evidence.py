@@ -40,6 +40,7 @@ from .seeds import parse_seeds
 NUMBERS = ("coal", "ccpp", "concrete", "california", "casp")
 CLASSES = {  # name -> data set, share of its rows, kind of range
     "coke": ("coke", 1.0, "expert"),
+    "coke-measured": ("coke-measured", 1.0, "expert"),
     "covtype": ("covtype", 0.01, "oracle"),
     "covtype-honest": ("covtype", 0.01, "conformal99"),
     "covtype10": ("covtype", 0.1, "oracle"),

@@ -38,6 +38,7 @@ class Demo:
     unseen: float = 3.6  # how much of CSR the experts cannot see, points
     blur: float = 0.0  # extra error of the experts, points of CSR
     slack: float = 1.0  # factor on the width of the ranges
+    measured: bool = False  # whether plants learn from the measured CSR, not its grade alone
 
 
 def plants_of(demo: Demo, seed: int) -> list[Client]:
@@ -51,7 +52,10 @@ def plants_of(demo: Demo, seed: int) -> list[Client]:
         blur=demo.blur,
         slack=demo.slack,
     )
-    return [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
+    return [
+        Client(p.id, p.measured_train if demo.measured else p.train, p.knowledge, test=p.test)
+        for p in plants
+    ]
 
 
 def run_demo(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedlore import ConfigError
+from fedlore.core.boosting import Boost
 from fedlore.engine.lore import default_space
 from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
@@ -146,6 +147,17 @@ def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):
     terms = terms_of(read_deployed(tmp_path), run="x", participants=2)
     assert terms.features == 13
     assert terms.search_space == default_space(13, numbers=True) and terms.gram() <= MOST_FEATURES
+
+
+def test_boosting_alone_keeps_all_else_as_usual(tmp_path):
+    ordered = SCHEMA.replace("classes =", "ordered = true\nclasses =")
+    more = ("", "[search_space]\nboost = {rounds = 9}\n")
+    usual, boosted = (
+        read_federation(write(tmp_path, f'recipe = "lore"\n{one}', schema=ordered)).offered()
+        for one in more
+    )
+    assert usual.one_shot is not None and usual.boost is None
+    assert boosted == replace(usual, boost=Boost(rounds=9))
 
 
 def test_a_search_space_needs_a_federation_that_searches(tmp_path):

@@ -28,6 +28,7 @@ class Examples:
         None  # (n, d + 2)  which way features move the answer, see core.lipschitz
     )
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
+    place: Tensor | None = None  # (n,)  where the number behind y lies among classes, NaN: unknown
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
@@ -44,7 +45,7 @@ class Examples:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():
             raise FedloreError(f"x must be floating point, got {self.x.dtype}")
-        for name in ("y", "prior", "allowed", "target", "signs", "trust"):
+        for name in ("y", "prior", "allowed", "target", "signs", "trust", "place"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.x):
                 raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
@@ -67,6 +68,14 @@ class Examples:
         order = torch.randperm(len(self), generator=generator)
         cut = round(share * len(self))
         return self[order[:cut]], self[order[cut:]]
+
+    @property
+    def aim(self) -> Tensor:
+        """What models of a place learn: that of the measured number, where it is known, else y."""
+        if self.y is None:
+            raise FedloreError("there are no labels to learn from")
+        y = self.y.double()
+        return y if self.place is None else torch.where(self.place.isfinite(), self.place, y)
 
     def check(self, classes: int | None = None, *, holes: Sequence[int] = ()) -> None:
         """Refuse what no training should see: no rows, NaN features, labels outside 0..k-1.

@@ -28,7 +28,7 @@ def one_shot_rows(
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
     known = (data.prior, data.allowed) if client.injected else (None, None)
     features, start, bend = one_shot.rows(data.x, *known, classes=classes)
-    place = data.y.double()
+    place = data.aim
     if data.target is not None:  # of a number, which lies somewhere in its bin
         target = data.target.double()
         place = target @ torch.arange(classes).to(target)

@@ -216,7 +216,8 @@ class Federation:
     ) -> SearchSpace | None:
         """What lore chooses from under a schema, the same in one process and deployed.
 
-        A [search_space] that names no candidates has the usual ones for what is learned.
+        A [search_space] that names no candidates has the usual ones for what is learned, and one
+        that says boost alone all else that is usual.
         """
         schema = schema or self.schema
         if schema is None:
@@ -230,6 +231,8 @@ class Federation:
         )
         if self.search_space is None:
             return usual
+        if replace(self.search_space, boost=None) == SearchSpace():
+            return replace(usual, boost=self.search_space.boost)
         named = self.search_space.candidates != UNORDERED
         return (
             self.search_space if named else replace(self.search_space, candidates=usual.candidates)

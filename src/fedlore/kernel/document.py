@@ -125,6 +125,7 @@ class Document:
     classes: tuple[str, ...] = ()  # the answers, from worst to best where they have an order
     target: Target | None = None  # the number, in place of classes
     label: str = "label"  # the column of a data file that holds the answer
+    measured: str = ""  # the column of the number that ordered classes are grades of, if there is
     ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
@@ -151,6 +152,7 @@ class Document:
             wrong = {
                 "classes": bool(self.classes),
                 "label": self.label != "label",
+                "measured": bool(self.measured),
                 "ordered": self.ordered is not None,
                 "edges": bool(self.edges),
                 "floor": self.floor != 0.0,

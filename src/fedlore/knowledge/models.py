@@ -47,6 +47,7 @@ class Knowledge:
     spread: float | None = None  # σ of a number: the P-KM as a normal around it, not one bin
     empty: Empty | None = None  # where ranges leave nothing; None: as they say themselves
     least_trust: float = 0.0  # λ at prediction, at least, whatever rows say (lore weighs by rows)
+    measured: str = ""  # the column of the number behind ordered classes, to learn places from
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prediction", place_within(self.prediction, self.range))
@@ -57,6 +58,11 @@ class Knowledge:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
         if least and self.row_trust is not None:
             raise KnowledgeError("least_trust is for one λ: say the trust of a region in [trust]")
+        if self.measured and (self.line is not None or (self.schema and not self.schema.ordered)):
+            raise KnowledgeError(
+                f"measured = '{self.measured}' is the number that classes in order are grades of: "
+                "say ordered = true where they rise, or leave it out"
+            )
         if not 0.0 <= self.floor < 1.0:
             raise KnowledgeError(f"floor must lie in [0, 1), got {self.floor:g}")
         if self.spread is not None and not 0.0 < self.spread < float("inf"):

@@ -80,6 +80,7 @@ _SETTINGS = (
     "outside",
     "conflict",
     "label",
+    "measured",
     "classes",
     "ordered",
     "floor",

@@ -70,21 +70,26 @@ class Spy:
         self._transport = transport
         self.kept: dict[str, list[Exchange]] = {}  # rounds of each training, by its trial
         self.answers: dict[str, dict[str, Params]] = {}  # sums of rows and votes, by task and site
+        self.drawn: dict[str, Params] = {}  # trees whose leaves were asked for
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         replies = list(self._transport.exchange(task, to))
-        inside = {"train": "model", "gram": "gram", "vote": "vote"}.get(task.kind)
+        inside = {k: k for k in ("gram", "vote", "leaves")}.get(task.kind)
+        inside = "model" if task.kind == "train" else inside
         if inside is not None:
             uploads = {r.client: r.upload[inside] for r in sorted(replies, key=lambda r: r.client)}
             if task.kind == "train":
                 exchange = Exchange(task.sent["model"], uploads)
                 self.kept.setdefault(task.trial, []).append(exchange)
             else:
-                step = str(task.round or "") if task.kind == "gram" else task.trial
-                self.answers[f"{task.kind} {step}".strip()] = uploads
+                step = task.trial if task.kind == "vote" else str(task.round or "")
+                name = f"{task.kind} {step}".strip()
+                self.answers[name] = uploads
+                if task.kind == "leaves":
+                    self.drawn[name] = task.sent["boost"]
         yield from replies
 
 

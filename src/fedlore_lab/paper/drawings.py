@@ -169,8 +169,9 @@ def _thin(client: Client) -> Client:
 
 def draw(dataset: str, share: float, kind: str, seed: int, protocol: str = "fair") -> Drawing:
     """One seed of a case, as `fedlore paper`, the demo and the audit of leaks draw it."""
-    if dataset == "coke":
-        demo, d, k = Demo(), len(COKE.features), len(COKE.classes)
+    if dataset in ("coke", "coke-measured"):  # learned from grades, or from CSR behind them
+        demo = Demo(measured=dataset == "coke-measured")
+        d, k = len(COKE.features), len(COKE.classes)
         return Drawing(
             plants_of(demo, seed),
             lambda hears: mlp(d, k, hidden=demo.hidden, hears=hears, seed=seed),

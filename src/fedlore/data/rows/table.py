@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...answers import Measured
 from ...core.examples import Examples
+from ...core.ordinal import place_numbers
 from ...core.workbooks import SUFFIXES
 from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Feature, Schema
@@ -237,7 +238,12 @@ def _faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, blank: str | N
 
 
 def read_table(
-    path: str | Path, schema: Schema, *, label: str | None = None, form: FileForm | None = None
+    path: str | Path,
+    schema: Schema,
+    *,
+    label: str | None = None,
+    form: FileForm | None = None,
+    measured: str = "",
 ) -> Examples:
     """The features of the schema, in its order, and the class of the column `label`.
 
@@ -246,7 +252,11 @@ def read_table(
     their positions. A label is the name of one of the classes. Blanks, wrong cells and absent
     columns are refused together, each with its place; nothing is guessed.
     """
-    return as_examples(Path(path), schema, label=label, form=form)
+    rows = as_examples(Path(path), schema, label=label, form=form)
+    if not measured or rows.y is None:
+        return rows
+    numbers = read_number_column(path, measured, form=form, blanks=True)
+    return replace(rows, place=place_numbers(numbers, rows.y))
 
 
 def as_examples(
@@ -285,12 +295,14 @@ def read_column(path: str | Path, name: str, *, form: FileForm | None = None) ->
     return [text for part in _one_column(path, name, form, read) for text in part]
 
 
-def read_number_column(path: str | Path, name: str, *, form: FileForm | None = None) -> Tensor:
-    """One column of numbers without blanks, (n,) float64, such as what a regression predicts."""
+def read_number_column(
+    path: str | Path, name: str, *, form: FileForm | None = None, blanks: bool = False
+) -> Tensor:
+    """One column of numbers, (n,) float64, such as what a regression predicts; NaN for `blanks`."""
 
     def read(cells: Any, decimal: str) -> tuple[Floats, Wrong]:
         values, wrong = number_cells(cells, decimal)
-        for i in np.flatnonzero(~np.isfinite(values)).tolist():
+        for i in np.flatnonzero(np.isinf(values) if blanks else ~np.isfinite(values)).tolist():
             wrong.setdefault(i, FILL if np.isnan(values[i]) else f": {values[i]} is not finite")
         return values, wrong
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from ...algorithms import facts_of
+from ...core.boosting import Forest
 from ...core.examples import Examples
 from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
@@ -47,6 +49,7 @@ class LoreClient:
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
         self._kept: tuple[str, StackedMembers] | None = None
+        self._boosted: tuple[Forest, Tensor] | None = None
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -65,6 +68,28 @@ class LoreClient:
         sent = task.sent["one_shot"]
         rows = self.rows.one_shot_rows(search_space.one_shot_at(sent))
         return {"gram": rows.sums(sent["mean"])}
+
+    def _leaves(self, task: Task) -> Payload:
+        """Sums of leaves of drawn trees, or counts on the grid that their cut points come from."""
+        boost, rows = self.rows.common.search_space.boost, self.rows.boost_rows
+        if boost is None:
+            raise ConfigError("sums of leaves were asked for, and the search space has no boosting")
+        sent = task.sent["boost"]
+        if "grid" in sent:
+            if not torch.equal(sent["grid"], rows.grid):
+                raise ConfigError("boost: the grid that was sent is not that of the agreement")
+            return {"leaves": rows.counts()}
+        asked = {name: sent[f"drawn {name}"] for name in ("feature", "cut")}
+        rows.check(asked)
+        return {"leaves": rows.sums(self._scores(Forest.of(sent)), asked)}
+
+    def _scores(self, forest: Forest) -> Tensor:
+        """What the trees so far say of the rows; those before the last are not asked again."""
+        boost = self.rows.common.search_space.boost
+        assert boost is not None
+        said = forest.score(self.rows.boost_rows.inputs, boost.keep, self._boosted)
+        self._boosted = forest, said
+        return said
 
     def _vote(self, task: Task) -> Payload:
         """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
@@ -107,7 +132,9 @@ class LoreClient:
             one_shot = None
             if "one_shot" in sent:
                 one_shot = self.rows.common.search_space.found(sent["one_shot"])
-            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
+            forest = Forest.of(sent["boost"]) if "boost" in sent else None
+            boosted = None if forest is None else (forest, self._scores(forest))
+            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot, boosted)
         return self._kept[1]
 
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:

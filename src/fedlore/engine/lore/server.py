@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from ...core.boosting import CURVATURE, Forest, draw_trees, find_cuts, keep_trees
 from ...core.tree import Params, Payload
 from ...core.wire import Task, Transport
 from ...errors import FedloreError
@@ -16,7 +17,7 @@ from ...privacy.filters import SumWithheld
 from ..loop import Run, federate, start_run
 from ..one_shot import fit_one_shot, sum_replies
 from .space import MAIN, Agreement, Candidate, Trial, rungs
-from .start import STARTS
+from .start import BOOSTED_STARTS, STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
@@ -96,10 +97,11 @@ def conduct(
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
     work = _Work(transport, common, progress or Progress(), evaluate, salt)
     one_shot = work.gram(noised=private)
+    forest = None if private else work.boost()
     chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
     run = work.train_main(main)
-    work.fit_ensembles(main, run, folds, one_shot)
+    work.fit_ensembles(main, run, folds, one_shot, forest)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
     return Outcome(common.candidate(main), main, run, losses, one_shot)
 
@@ -133,6 +135,36 @@ class _Work:
                 done = DoneStep("gram", withheld=str(error))
             self.progress.add(done)
         return done.payload.get("one_shot")
+
+    def boost(self) -> Params | None:
+        """Trees that all sites boost together, where the search space has some.
+
+        Where a site is gone the trees stay that were grown until then.
+        """
+        boost, common = self.common.search_space.boost, self.common
+        if boost is None:
+            return None
+        done = self.progress.find("boost")
+        if done is None:
+            free = common.bins is None and not common.ordered
+            models, outputs = common.search_space.folds + 1, common.classes if free else 1
+            forest, withheld = Forest.empty(models, boost.depth, outputs), ""
+            try:
+                grid = common.boost_grid()
+                asked = Task("leaves", 0, {"boost": {"grid": grid}})
+                counts = sum_replies(self.transport, asked)["counts"]
+                cuts = find_cuts(counts, grid, boost)
+                for round in range(1, boost.rounds + 1 if any(map(len, cuts)) else 1):
+                    drawn = draw_trees(cuts, boost, models, f"{common.seed} {round}")
+                    sent = forest.bundle() | {f"drawn {name}": t for name, t in drawn.items()}
+                    total = sum_replies(self.transport, Task("leaves", round, {"boost": sent}))
+                    steep = CURVATURE if free else 1.0
+                    forest = forest.add(keep_trees(total, drawn, boost, curvature=steep))
+            except SumWithheld as error:
+                withheld = str(error)
+            found = {"boost": forest.bundle()} if len(forest) else {}
+            done = self.progress.add(DoneStep("boost", found, withheld=withheld))
+        return done.payload.get("boost")
 
     def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
@@ -168,7 +200,8 @@ class _Work:
         """Where the weights of all ensembles begin, by one vote."""
         done = self.progress.find("start")
         if done is None:
-            shares = torch.tensor(STARTS, dtype=torch.float64)
+            boosted = "boost" in task.sent
+            shares = torch.tensor(BOOSTED_STARTS if boosted else STARTS, dtype=torch.float64)
             asked = replace(task, kind="vote", sent={**task.sent, "starts": {"shares": shares}})
             best = int(sum_replies(self.transport, asked)["loss"].argmin())
             start = {"shares": shares[best : best + 1]}
@@ -204,7 +237,12 @@ class _Work:
         )
 
     def fit_ensembles(
-        self, main: Trial, run: Run, folds: Sequence[DoneStep], one_shot: Params | None
+        self,
+        main: Trial,
+        run: Run,
+        folds: Sequence[DoneStep],
+        one_shot: Params | None,
+        forest: Params | None,
     ) -> None:
         """Tell every site to make its own model of what there is."""
         if self.progress.find("ensemble") is not None:
@@ -221,6 +259,8 @@ class _Work:
             accepted=run.accepted,
             trial=str(main),
         )
+        if forest is not None:
+            sent["boost"] = forest
         if one_shot is not None:
             sent["one_shot"] = one_shot
             if folds:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, list_promises
 from ...core.examples import Examples
 from ...core.inject import fill_trust, inject
@@ -32,7 +33,7 @@ from ...models.own.baseline import (
     own_numbers,
     own_order,
 )
-from ...models.own.members import NumberMember, OrderMember, mask_logits, within
+from ...models.own.members import ClassMember, NumberMember, OrderMember, mask_logits, within
 from ...models.own.mixture import (
     SHARED,
     class_weights,
@@ -54,7 +55,7 @@ from .report import (
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
-from .start import ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
+from .start import BOOST, ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -118,6 +119,10 @@ class Stack(Protocol):
 
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
+        ...
+
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        """The boosted trees with the site's own level, from those that had not seen a row."""
         ...
 
     def local(self) -> list[StackMember]:
@@ -194,6 +199,7 @@ def stack_members(
     main: Params,
     folds: Sequence[Params] = (),
     one_shot: tuple[OneShot, Posterior] | None = None,
+    boosted: tuple[Forest, Tensor] | None = None,
 ) -> StackedMembers:
     """Members of a site's ensemble, from networks that had not seen its folds."""
     stack = stack_of(rows, rows.common.candidate(trial))
@@ -201,6 +207,8 @@ def stack_members(
         return StackedMembers(None, (), main, None, None)
     members, seen, finished = judge_network(stack, main, folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
+    if boosted is not None and rows.signs is None:  # trees by chance keep no shapes
+        shared += stack.boost(*boosted)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
         members += stack.expert(members[0].oof)
@@ -326,7 +334,7 @@ class ClassStack:
         self.client, _ = site.part(candidate, MAIN)
         data = self.client.data
         if not self.client.injected:
-            data = Examples(data.x, data.y)
+            data = Examples(data.x, data.y, place=data.place)
         assert data.y is not None
         self.y, self.data, self.heard = data.y, data, data
         self.knowledge = self.client.knowledge
@@ -386,6 +394,17 @@ class ClassStack:
                 ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
             )
         ]
+
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        common, body, said = self.site.common, *self.site.boost_body(forest, scores)
+        if common.ordered:
+            place = self.site.boost_sight.start + common.unit * said[:, 0]
+            judged = judge_places(place, self.data, common.classes)
+            member = OrderMember(BOOST, body, True, True, judged.width, common.classes)
+            return [StackMember(BOOST, judged.held, True, member)]
+        factor = network_factor(said, self.data)
+        held = mask_logits(factor * said, self.data.allowed)
+        return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
 
     def local(self) -> list[StackMember]:
         return [] if self._own is None else _members_of(self._own.best_ways)
@@ -526,6 +545,13 @@ class NumberStack:
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
         said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
         return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
+
+    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
+        body, said = self.site.boost_body(forest, scores)
+        held = self.site.boost_sight.start + self.site.common.unit * said[:, 0]
+        held = within(held, self.measured)
+        width = max(float(self.errors(held).mean()) ** 0.5, 1e-12)
+        return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
 
     def local(self) -> list[StackMember]:
         return [] if self._own is None else _members_of(self._own.best_ways)

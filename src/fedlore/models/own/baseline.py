@@ -312,14 +312,16 @@ def own_order(
 
     With rows enough also those that know no order: it may be no help, or not there.
     """
-    y = _labels(known)
+    y, aim = _labels(known), known.aim
     sight = _withheld(see_order(known, classes), signs)
 
     def judge(outputs: Tensor) -> JudgedOutputs:
         return judge_places(outputs.squeeze(1), known, classes)
 
     def target(mode: Mode) -> Tensor:
-        return (y - sight.start if mode.over else y.double()).unsqueeze(1)
+        # cells are what an ordinal model is fitted to; the others learn a place, as it was measured
+        goal = aim if family.name != _ORDINAL else y.double()
+        return (goal - sight.start if mode.over else goal).unsqueeze(1)
 
     modes = _heard_modes(_modes(known, over=True), signs)
     part = folds(len(known), seed=seed, site=site)

@@ -1,0 +1,88 @@
+"""The number behind a grade: where it lies in its class, and who learns from it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import Examples, Knowledge, KnowledgeError
+from fedlore.core.one_shot import OneShot
+from fedlore.core.ordinal import place_numbers
+from fedlore.data import read_table
+from fedlore.engine.one_shot import one_shot_rows
+from fedlore.experiments.sites import read_site
+from fedlore.models.client import Client
+from fedlore.models.own.baseline import own_order
+
+FILE = """
+label = "grade"
+classes = ["low", "mid", "high"]
+ordered = true
+measured = "CSR"
+features = [{name = "x"}]
+"""
+
+
+def test_a_number_stays_in_its_grade_and_keeps_its_order_there():
+    csr = torch.linspace(30.0, 60.0, 31).double()
+    y = ((csr - 30.0) / 10.0).floor().clamp(max=2).long()
+    place = place_numbers(csr, y)
+    assert ((place - y).abs() <= 0.5).all()
+    assert (place.diff() >= 0).all() and (place.diff() > 0).double().mean() > 0.8
+    falling = place_numbers(csr, 2 - y)  # grades that fall with the number
+    torch.testing.assert_close(falling, 2 - place)
+
+
+def test_where_nothing_was_measured_the_grade_is_learned():
+    csr = torch.tensor([31.0, torch.nan, 45.0, 52.0, 58.0]).double()
+    y = torch.tensor([0, 1, 1, 2, 2])
+    rows = Examples(torch.zeros(5, 1), y, place=place_numbers(csr, y))
+    assert rows.aim[1] == 1.0 and rows.aim[0] != 0.0
+    assert place_numbers(csr[:2], y[:2]).isnan().all()  # one number is no line
+    assert torch.equal(Examples(torch.zeros(5, 1), y).aim, y.double())
+
+
+def test_one_shot_models_and_own_learners_learn_the_place():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 2, generator=draw)
+    place = (0.6 * x[:, 0] + 2.0).clamp(0, 4).double()
+    rows = Examples(x, place.round().long())
+    known = replace(rows, place=place)
+    bare, told = (
+        one_shot_rows(Client("a", r, Knowledge()), OneShot(hears=False), None, classes=5)
+        for r in (rows, known)
+    )
+    assert torch.equal(told.target + told.start, place) and not torch.equal(
+        bare.target, told.target
+    )
+    a, b = (
+        next(c.member for c in own_order(r, 5).candidates if c.member.name == "ridge")
+        for r in (rows, known)
+    )
+    missed = [(one.body(x).squeeze(1) - place).square().mean() for one in (a, b)]
+    assert missed[1] < 0.5 * missed[0]
+
+
+def test_a_site_names_the_column_in_its_knowledge_file(tmp_path):
+    folder = tmp_path / "plant"
+    folder.mkdir()
+    (folder / "knowledge.toml").write_text(FILE)
+    rows = ["x,grade,CSR", "1,low,31", "2,mid,", "3,mid,44", "4,high,52", "5,high,58"]
+    (folder / "train.csv").write_text("\n".join(rows) + "\n")
+    data = read_site(folder).data
+    assert data.place.isnan().tolist() == [False, True, False, False, False]
+    (folder / "train.csv").write_text("\n".join(rows).replace("44", "forty") + "\n")
+    with pytest.raises(Exception, match="forty"):
+        read_site(folder)
+    known = Knowledge.read(folder / "knowledge.toml")
+    known.write(folder / "again.toml")
+    assert Knowledge.read(folder / "again.toml").measured == "CSR"
+    assert read_table(folder / "train.csv", known.schema, label="grade").place is None
+
+
+def test_a_number_behind_classes_without_order_is_refused(tmp_path):
+    (tmp_path / "knowledge.toml").write_text(FILE.replace("ordered = true", "ordered = false"))
+    with pytest.raises(
+        KnowledgeError, match="measured = 'CSR' is the number that classes in order"
+    ):
+        Knowledge.read(tmp_path / "knowledge.toml")
