@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom, norm
 
-from .watch import CUTS, FEATURES, YEAR, draw_rows
+from .watch import CUTS, FEATURES, PLAIN, WORLDS, YEAR, World, draw_rows
 
 RULES = 12
 #: Whether a chart has alarmed by each row; the claim is 5 % of faults, as the rules really have.
@@ -82,19 +82,21 @@ CHARTS: dict[str, tuple[Chart, Chart]] = {
 }
 
 
-def standard(seed: int, x: np.ndarray) -> np.ndarray:
+def standard(seed: int, x: np.ndarray, world: World = PLAIN) -> np.ndarray:
     """Properties in deviations from the year before."""
-    before = draw_rows(np.random.default_rng((seed, 1)), YEAR)[0].numpy()
-    return (x - before.mean(0)) / before.std(0)
+    before = draw_rows(np.random.default_rng((seed, 1)), YEAR, world=world)[0].numpy()
+    return (x - before.mean(0)) / np.maximum(before.std(0), 1e-12)
 
 
-def false_alarms(years: int) -> dict[str, tuple[float, float]]:
+def false_alarms(
+    years: int, world: World = PLAIN, first: int = 0
+) -> dict[str, tuple[float, float]]:
     """The share of years without a change in which a rule's, or any chart alarms."""
     wolf = {name: [0, 0] for name in CHARTS}
-    for seed in range(years):
-        x, y = (t.numpy() for t in draw_rows(np.random.default_rng((seed, 2)), YEAR))
+    for seed in range(first, first + years):
+        x, y = (t.numpy() for t in draw_rows(np.random.default_rng((seed, 2)), YEAR, world=world))
         rule, wrong = rule_faults(x, y)
-        z = standard(seed, x)
+        z = standard(seed, x, world)
         for name, (of_rule, of_mean) in CHARTS.items():
             rules = any(of_rule(wrong[rule == r]).any() for r in range(RULES))
             wolf[name][0] += rules
@@ -137,12 +139,26 @@ def table(years: int, changed: int) -> str:
     return "\n".join(said) + "\n"
 
 
+def table_of_worlds(years: int, first: int) -> str:
+    """Years without a change that raise an alarm, by how rows hang together."""
+    said = ["| rows | chart | a rule alarms | a rule or a property |", "|---|---|---|---|"]
+    for world in WORLDS:
+        for name, shares in false_alarms(years, world, first).items():
+            said.append(f"| {world.name} | {name} | {shares[0]:.1%} | {shares[1]:.1%} |")
+    return "\n".join(said) + "\n"
+
+
 def main(said: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--years", type=int, default=2000)
     parser.add_argument("--changed", type=int, default=200)
+    parser.add_argument("--worlds", action="store_true", help="of false alarms alone, by world")
+    parser.add_argument("--first", type=int, default=40_000, help="the first seed of --worlds")
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args(said)
+    if args.worlds:
+        print(table_of_worlds(args.years, args.first))
+        return
     text = f"{HEAD}\n{table(args.years, args.changed)}"
     print(text)
     if args.out is not None:
