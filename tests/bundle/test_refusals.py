@@ -183,6 +183,18 @@ DEEP: dict = {"layer": "relu"}
 for _ in range(30):
     DEEP = {"layer": "sequential", "parts": [DEEP]}
 SCALING = {"shift": [0.0, 0.0], "spread": [1.0, 0.0]}
+
+
+def flattened(layer):
+    """The network with a last dimension for its flatten that is no dimension at all."""
+    if isinstance(layer, list):
+        return [flattened(one) for one in layer]
+    if not isinstance(layer, dict):
+        return layer
+    inner = {key: flattened(value) for key, value in layer.items()}
+    return inner | ({"end_dim": 3e38} if inner.get("layer") == "flatten" else {})
+
+
 WRONG = {
     "newer": ({"bundle__json": header(format=5)}, r"format 5, fedlore \S+ reads format 4"),
     "older": ({"bundle__json": header(format=3)}, "export it again with this version"),
@@ -193,6 +205,10 @@ WRONG = {
     "odd layer": (
         {"bundle__json": header(model={"layer": "linear", "x": 1})},
         "setting of a linear",
+    ),
+    "no whole number": (
+        {"bundle__json": header(model=flattened(json.loads(MADE.members["bundle.json"])["model"]))},
+        "cannot take a row",
     ),
     "deep": ({"bundle__json": header(model=DEEP)}, "layers, 20 inside each other"),
     "trust": ({"bundle__json": header(trust=0.9)}, "differ in their trust"),

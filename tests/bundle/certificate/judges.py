@@ -31,6 +31,8 @@ def judge(base, site, *, kept, built):
         if site.subject == "bundle":
             raise Unanswered(f"fedlore: {error}") from None
         bundle = None
+    except Exception as error:  # a refusal is a sentence
+        return [f"fedlore ends in a fault: {error!r}"]
     model = bundle_to_onnx(bundle) if site.subject == "bundle" else site.model
     entry = next(e for e in model.metadata_props if e.key == "fedlore.knowledge.files")
     reading = Reading(json.loads(entry.value))
