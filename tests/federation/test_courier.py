@@ -66,6 +66,14 @@ def reply(text, about):
     return Message(RecordDict({"reply": ConfigRecord({"text": text})}), reply_to=asked)
 
 
+def test_many_messages_go_in_parts_so_that_the_server_can_answer_others_in_between(server):
+    messages = [Message(RecordDict({}), node, "train", ttl=60.0) for node in range(2, 72)]
+    names = RunCourier(server, 1).push_messages(messages)
+    assert server.asked == [32, 32, 6]
+    assert names == [message.metadata.message_id for message in messages]
+    assert RunCourier(server, 1).push_messages([]) == [] and len(server.asked) == 3
+
+
 def test_a_half_pushed_reply_holds_up_nobody_and_comes_when_it_is_whole(server):
     server.put(reply("slow", "a"), about="a", without=("ConfigRecord",))
     late = server.parts
@@ -113,11 +121,3 @@ def test_a_reply_without_end_is_cut_off(server):
     courier.most = 100
     (found,) = courier.pull_messages(["a"])
     assert found == BadReply("a", "more than 100 bytes") and len(server.confirmed) == 1
-
-
-def test_many_messages_go_in_parts_so_that_the_server_can_answer_others_in_between(server):
-    messages = [Message(RecordDict({}), node, "train", ttl=60.0) for node in range(2, 72)]
-    names = RunCourier(server, 1).push_messages(messages)
-    assert server.asked == [32, 32, 6]
-    assert names == [message.metadata.message_id for message in messages]
-    assert RunCourier(server, 1).push_messages([]) == [] and len(server.asked) == 3
