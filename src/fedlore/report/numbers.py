@@ -10,7 +10,7 @@ from ..look.style import colour
 from ..look.tables import TextTable
 from .panels import by_approach, plain_text
 from .reliability import coverage_table, coverages_of, reliability_plot
-from .tables import ScoreColumn, mean_scores, score_table
+from .tables import ScoreColumn, mean_scores, score_table, shown_clients
 from .words import caveats
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NUMBER_READING = (
     "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
-    "error, R² the share of the variance that is explained. POV is the share of predictions "
+    "error, R² the share of the variance that is explained. Outside the range is the share of predictions "
     "outside the set that the client's knowledge allows, without tolerance. Coverage and width "
     "are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
     "distribution from the number, in its units. Means count every client the same.",
@@ -46,7 +46,8 @@ def number_section(rows: Sequence[Row], unit: str) -> Section:
 
 def _tables(rows: Sequence[Row], unit: str) -> list[TextTable]:
     """RMSE at every site, and every score on average."""
-    clients, mine = dict.fromkeys(plain_text(row["client"]) for row in rows), by_approach(rows)
+    clients = shown_clients(list(dict.fromkeys(plain_text(row["client"]) for row in rows)))
+    mine = by_approach(rows)
     sites = [
         ScoreColumn(c, [mean_of([r for r in own if r["client"] == c], "rmse")
                         for own in mine.values()], less=True)
