@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NUMBER_READING = (
     "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
-    "error, R² the share of the variance that is explained. Outside the range is the share of predictions "
-    "outside the set that the client's knowledge allows, without tolerance. Coverage and width "
+    "error, R² the share of the variance that is explained. Outside is the share of "
+    "predictions that leave the set of the client's knowledge, without tolerance. Coverage and width "
     "are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
     "distribution from the number, in its units. Means count every client the same.",
 )
@@ -28,7 +28,7 @@ _SCORES = {
     "rmse": ("RMSE", True),
     "mae": ("MAE", True),
     "r2": ("R²", False),
-    "pov": ("POV, %", None),
+    "pov": ("outside, %", None),
     "coverage": ("coverage, %", None),
     "width": ("width", None),
     "crps": ("CRPS", True),
