@@ -20,8 +20,8 @@ NUMBER_READING = (
     "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
     "error, R² the share of the variance that is explained. Outside is the share of "
     "predictions that leave the set of the client's knowledge, without tolerance. Coverage and "
-    "width are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
-    "distribution from the number, in its units. Means count every client the same.",
+    "width are those of the 90 % prediction intervals. CRPS is the mean distance of the whole "
+    "predictive distribution from the number, in its units. Means count every client the same.",
 )
 #: Column of rows -> its name on the page, and whether less is better.
 _SCORES = {
