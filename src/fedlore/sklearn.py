@@ -143,6 +143,8 @@ class _Site(BaseEstimator):  # type: ignore[misc]
         rows = encode(known, inputs)
         member: object
         if self.estimator == "local best":
+            if len(rows) < FOLDS:
+                raise ConfigError(f"needs at least {FOLDS} rows, got n_samples = {len(rows)}")
             schema = self.schema_
             ordered = schema is not None and schema.ordered
             if not classes:

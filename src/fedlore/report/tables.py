@@ -226,7 +226,7 @@ def accuracy_table(panel: Panel) -> TextTable:
     for column in _columns(panel, "ta"):
         best = _best(column)
         columns.append([Cell(percent_text(v), i in best) for i, v in enumerate(column)])
-    head = ["approach", "model", *panel.clients, "mean"]
+    head = ["approach", "model", *shown_clients(panel.clients), "mean"]
     if any(p is not None for p in paper):
         head.append(_papers(panel.case))
         columns.append(["–" if p is None else f"{p:.1f}" for p in paper])
@@ -244,7 +244,7 @@ def violations(panel: Panel) -> list[TextTable]:
     body = zip(names, *(map(percent_text, column) for column in columns), strict=True)
     title = f"Predictions outside the range, %{_at(panel)}"
     note = "0 without a decimal means exactly none, at every seed."
-    return [TextTable.of(title, ("approach", *panel.clients, "mean"), body, (note,))]
+    return [TextTable.of(title, ("approach", *shown_clients(panel.clients), "mean"), body, (note,))]
 
 
 def differences(panel: Panel) -> list[TextTable]:
@@ -331,8 +331,13 @@ def _without_share(line: Line) -> str:
 
 def _columns(panel: Panel, metric: Metric) -> list[list[MeanInterval | None]]:
     """A score of each line at each client, and at last on average."""
-    groups = (*([client] for client in panel.clients), panel.clients)
+    groups = (*([client] for client in shown_clients(panel.clients)), panel.clients)
     return [[line.interval(metric, clients) for line in panel.lines] for clients in groups]
+
+
+def shown_clients(clients: Sequence[str]) -> Sequence[str]:
+    """The clients that have a column: of many there is the mean alone."""
+    return clients if len(clients) <= MANY else ()
 
 
 def _best(column: Sequence[MeanInterval | None]) -> set[int]:

@@ -20,7 +20,15 @@ from .reliability import (
     probability_table,
     reliability_plot,
 )
-from .tables import ScoreColumn, case_tables, class_tables, marks_table, mean_scores, score_table
+from .tables import (
+    ScoreColumn,
+    case_tables,
+    class_tables,
+    marks_table,
+    mean_scores,
+    score_table,
+    shown_clients,
+)
 from .words import caveats
 
 if TYPE_CHECKING:
@@ -146,17 +154,17 @@ def _slug(text: str) -> str:
 
 NUMBER_READING = (
     "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
-    "error, R² the share of the variance that is explained. POV is the share of predictions "
-    "outside the set that the client's knowledge allows, without tolerance. Coverage and width "
-    "are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
-    "distribution from the number, in its units. Means count every client the same.",
+    "error, R² the share of the variance that is explained. Outside is the share of "
+    "predictions that leave the set of the client's knowledge, without tolerance. Coverage and "
+    "width are those of the 90 % prediction intervals. CRPS is the mean distance of the whole "
+    "predictive distribution from the number, in its units. Means count every client the same.",
 )
 #: Column of rows -> its name on the page, and whether less is better.
 _SCORES = {
     "rmse": ("RMSE", True),
     "mae": ("MAE", True),
     "r2": ("R²", False),
-    "pov": ("POV, %", None),
+    "pov": ("outside, %", None),
     "coverage": ("coverage, %", None),
     "width": ("width", None),
     "crps": ("CRPS", True),
@@ -174,7 +182,8 @@ def number_section(rows: Sequence[Row], unit: str) -> Section:
 
 def _tables(rows: Sequence[Row], unit: str) -> list[TextTable]:
     """RMSE at every site, and every score on average."""
-    clients, mine = dict.fromkeys(plain_text(row["client"]) for row in rows), by_approach(rows)
+    clients = shown_clients(list(dict.fromkeys(plain_text(row["client"]) for row in rows)))
+    mine = by_approach(rows)
     sites = [
         ScoreColumn(c, [mean_of([r for r in own if r["client"] == c], "rmse")
                         for own in mine.values()], less=True)
