@@ -24,11 +24,15 @@ class NumberJudge:
     """Scores the test rows of clients with a number."""
 
     bins: Bins
+    metric: str = ""  # by which a site chooses; "": as is usual
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
         seen = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
-        return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
+        return {
+            name: own_numbers(known, seed=seed, site=name).best_by(self.metric, known.numbers())
+            for name, known in seen.items()
+        }
 
     @torch.no_grad()
     def score(

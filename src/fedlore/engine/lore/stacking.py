@@ -16,7 +16,7 @@ from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, unseen_holdings
 from ...core.examples import Examples
 from ...core.inject import inject
-from ...core.metrics import decide
+from ...core.metrics import decide, row_costs
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
@@ -263,10 +263,10 @@ def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
     return float(gain.mean()) > errors * error
 
 
-def best_of_each(own: Own) -> list[OwnModel]:
+def best_of_each(own: Own, stack: "ClassStack | NumberStack") -> list[OwnModel]:
     """Of each kind of learner the best way to use the expert."""
     best: dict[str, OwnModel] = {}
-    for one in sorted(own.candidates, key=lambda c: c.error):
+    for one in sorted(own.candidates, key=lambda c: c.cost(stack.site.metric, stack.y)):
         best.setdefault(one.member.name.partition(",")[0], one)
     return list(best.values())
 
@@ -312,8 +312,8 @@ def judge_network(
     return [] if alien else [network], seen, finished
 
 
-def _members_of(own: Own | None) -> list[StackMember]:
-    some = [] if own is None else best_of_each(own)
+def _members_of(own: Own | None, stack: "ClassStack | NumberStack") -> list[StackMember]:
+    some = [] if own is None else best_of_each(own, stack)
     return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in some]
 
 
@@ -401,7 +401,7 @@ class ClassStack:
         return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
 
     def local(self) -> list[StackMember]:
-        return _members_of(self._own)
+        return _members_of(self._own, self)
 
     def local_oof(self) -> list[Tensor]:
         return [] if self._own is None else [one.held for one in self._own.candidates]
@@ -437,6 +437,8 @@ class ClassStack:
 
     def losses(self, said: Tensor) -> Tensor:
         """As the local baseline is chosen: by likelihood where classes have an order."""
+        if self.site.metric:
+            return row_costs(self.site.metric, said, self.y)
         if not self.site.common.ordered:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
@@ -537,7 +539,7 @@ class NumberStack:
         return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
 
     def local(self) -> list[StackMember]:
-        return _members_of(self._own)
+        return _members_of(self._own, self)
 
     def local_oof(self) -> list[Tensor]:
         return [] if self._own is None else [one.held for one in self._own.candidates]
@@ -560,7 +562,7 @@ class NumberStack:
         return (said - self.y).square()
 
     def losses(self, said: Tensor) -> Tensor:
-        return self.errors(said)
+        return row_costs(self.site.metric or "rmse", said, self.y)
 
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.site.number_losses(said)
