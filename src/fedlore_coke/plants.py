@@ -15,13 +15,12 @@ Nothing here was measured at a plant. The simulation is fixed by published facts
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fedlore import Examples
-from fedlore.core.ordinal import place_numbers
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, Mask
@@ -149,8 +148,7 @@ class Plant:
     @property
     def measured_train(self) -> Examples:
         """The training rows with where their measured CSR lies among the grades."""
-        assert self.train.y is not None
-        return replace(self.train, place=place_numbers(self.train_coke.csr, self.train.y))
+        return self.train.place_numbers(self.train_coke.csr)
 
 
 def coking_plants(

@@ -149,15 +149,15 @@ def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):
     assert terms.search_space == default_space(13, numbers=True) and terms.gram() <= MOST_FEATURES
 
 
-def test_boosting_alone_keeps_all_else_as_usual(tmp_path):
+def test_boosting_and_a_metric_keep_all_else_as_usual(tmp_path):
     ordered = SCHEMA.replace("classes =", "ordered = true\nclasses =")
-    more = ("", "[search_space]\nboost = {rounds = 9}\n")
+    more = ("", '[search_space]\nmetric = "balanced"\nboost = {rounds = 9}\n')
     usual, boosted = (
         read_federation(write(tmp_path, f'recipe = "lore"\n{one}', schema=ordered)).offered()
         for one in more
     )
     assert usual.one_shot is not None and usual.boost is None
-    assert boosted == replace(usual, boost=Boost(rounds=9))
+    assert boosted == replace(usual, boost=Boost(rounds=9), metric="balanced")
 
 
 def test_a_search_space_needs_a_federation_that_searches(tmp_path):

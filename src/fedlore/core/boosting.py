@@ -19,7 +19,7 @@ from ..errors import ConfigError, FedloreError
 from .rng import stream
 from .tree import Params
 
-__all__ = ["Boost", "BoostRows", "Forest"]
+__all__ = ["Boost", "BoostRows", "Forest", "find_leaves"]
 
 CELLS = 256  # of the grid that cut points are taken from
 REACH = 4.0  # spreads on either side of a column's mean that the grid covers

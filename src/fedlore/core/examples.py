@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +76,24 @@ class Examples:
             raise FedloreError("there are no labels to learn from")
         y = self.y.double()
         return y if self.place is None else torch.where(self.place.isfinite(), self.place, y)
+
+    def place_numbers(self, numbers: Tensor) -> Examples:
+        """The rows with where measured numbers (n,) lie among the classes they were graded into.
+
+        The line through numbers and classes says where in its class a number lies, and never puts
+        it into another: how a grade is cut need not be known. Nothing is known where nothing was
+        measured, or where so few were that there is no line.
+        """
+        if self.y is None or len(numbers) != len(self.y):
+            raise FedloreError(f"{len(numbers)} measured numbers do not fit {len(self)} labels")
+        place = torch.full((len(self),), torch.nan, dtype=torch.float64)
+        there = numbers.isfinite()
+        x, grade = numbers[there].double(), self.y[there].double()
+        if len(x) > 2 and float(x.var()) > 0:
+            slope = ((x - x.mean()) * (grade - grade.mean())).mean() / x.var(correction=0)
+            found = grade.mean() + slope * (x - x.mean())
+            place[there] = torch.minimum(torch.maximum(found, grade - 0.5), grade + 0.5)
+        return replace(self, place=place)
 
     def check(self, classes: int | None = None, *, holes: Sequence[int] = ()) -> None:
         """Refuse what no training should see: no rows, NaN features, labels outside 0..k-1.

@@ -11,8 +11,37 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..errors import FedloreError
+from ..errors import ConfigError, FedloreError
 from .rng import stream
+
+CLASS_METRICS = ("accuracy", "balanced", "macro_f1", "log_loss")
+NUMBER_METRICS = ("rmse", "mae")
+LEAST_LOG = -20.0  # log-probability of a label that is called impossible
+
+
+def check_metric(metric: str, *, numbers: bool) -> None:
+    """Refuse a metric that is not one of what is learned; none is the usual one."""
+    known = NUMBER_METRICS if numbers else CLASS_METRICS
+    if metric and metric not in known:
+        what = "a number" if numbers else "classes"
+        raise ConfigError(f"metric of {what} must be one of {', '.join(known)}, got '{metric}'")
+
+
+def row_costs(metric: str, said: Tensor, y: Tensor) -> Tensor:
+    """What each row costs, (n,), from numbers (n,) or log-probabilities (n, k).
+
+    Balanced: every class that there is counts alike. F1 is no sum over rows, which is all that
+    sites add up, and is decided by the same errors.
+    """
+    if metric in NUMBER_METRICS:
+        return (said - y).abs() if metric == "mae" else (said - y).square()
+    if metric == "log_loss":
+        return -said.gather(1, y.unsqueeze(1)).squeeze(1).clamp(min=LEAST_LOG)
+    wrong = (said.argmax(1) != y).double()
+    if metric == "accuracy":
+        return wrong
+    count = torch.bincount(y, minlength=said.shape[1]).double()
+    return wrong * len(y) / (count[y] * (count > 0).sum())
 
 
 def accuracy(predicted: Tensor, y: Tensor) -> float:

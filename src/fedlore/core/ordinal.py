@@ -183,24 +183,6 @@ def reads_between(model: nn.Module) -> bool:
     return bool(getattr(getattr(model, "options", None), "between", False))
 
 
-def place_numbers(numbers: Tensor, y: Tensor) -> Tensor:
-    """Where measured numbers lie on the scale of the classes that they were graded into, (n,).
-
-    The line through numbers and classes says where in its class a number lies, and never puts it
-    into another: how a grade is cut need not be known. NaN where nothing was measured, or where so
-    few were that there is no line.
-    """
-    place = torch.full((len(y),), torch.nan, dtype=torch.float64)
-    there = numbers.isfinite()
-    x, grade = numbers[there].double(), y[there].double()
-    if len(x) < 3 or not float(x.var()) > 0:
-        return place
-    slope = ((x - x.mean()) * (grade - grade.mean())).mean() / x.var(correction=0)
-    found = grade.mean() + slope * (x - x.mean())
-    place[there] = torch.minimum(torch.maximum(found, grade - 0.5), grade + 0.5)
-    return place
-
-
 def find_places(
     prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
 ) -> tuple[Tensor, Tensor]:

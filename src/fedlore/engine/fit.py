@@ -32,6 +32,7 @@ def fit(
     hears: bool = False,
     trust: Literal["own", "auto"] | Tuning = "own",
     recipe: Literal["lore"] | SearchSpace | None = None,
+    metric: str = "",
     ordered: bool | None = None,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
@@ -67,7 +68,8 @@ def fit(
       `SearchSpace` says of what), and each client's model is a mixture of all that it has, weighed
       in private: `Fitted.benefit` tells what it brought. It needs no `model`; given one, networks
       like it are tried, and a function hears -> model gives both those that hear the expert and
-      those that do not. `ordered` says whether classes rise, where no schema does.
+      those that do not. `ordered` says whether classes rise, where no schema does, and `metric`
+      (accuracy, balanced, macro_f1, log_loss; rmse, mae) what decides trials and own models.
 
     How it is trained:
 
@@ -110,8 +112,16 @@ def fit(
             raise ConfigError(f"recipe must be lore or a SearchSpace, got {recipe!r}")
         search_space = recipe if isinstance(recipe, SearchSpace) else None
         return train_lore(
-            clients, training, model=model, search_space=search_space, bins=bins, ordered=ordered
+            clients,
+            training,
+            model=model,
+            search_space=search_space,
+            bins=bins,
+            ordered=ordered,
+            metric=metric,
         )
+    if metric:
+        raise ConfigError(f"metric = '{metric}' decides what recipe = lore chooses: name both")
     network = _network(model)
     if trust != "own":
         if not isinstance(trust, Tuning) and trust != "auto":

@@ -40,6 +40,7 @@ class ClassJudge:
     """Scores the test rows of clients with classes."""
 
     ordered: bool | None = None  # whether they are, where no schema says so
+    metric: str = ""  # by which a site chooses; "": as is usual
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
         """Each site's local best model, by client, chosen by cross-validation on its own rows.
@@ -49,8 +50,12 @@ class ClassJudge:
         make = own_order if ordered_classes(clients, self.ordered) else own_classes
         classes, found = count_classes(clients), {}
         for client in map(_encode_alone, clients):
-            data = client.data if client.injected else Examples(client.data.x, client.data.y)
-            found[client.id] = make(data, classes, seed=seed, site=client.id).best
+            data = client.data
+            if not client.injected:
+                data = Examples(data.x, data.y, place=data.place)
+            own = make(data, classes, seed=seed, site=client.id)
+            assert data.y is not None  # or there would be no own models
+            found[client.id] = own.best_by(self.metric, data.y)
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
         return found
 

@@ -24,13 +24,15 @@ class NumberJudge:
     """Scores the test rows of clients with a number."""
 
     bins: Bins
+    metric: str = ""  # by which a site chooses; "": as is usual
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
         found = {}
         for client in clients:
             known = _encode(client, self._examine(client, training=True))
-            found[client.id] = own_numbers(known, seed=seed, site=client.id).best
+            own = own_numbers(known, seed=seed, site=client.id)
+            found[client.id] = own.best_by(self.metric, known.numbers())
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
         return found
 

@@ -15,6 +15,7 @@ from ..algorithms import Alone, FedAvg, Plan
 from ..answers import Bins
 from ..core.history import Row
 from ..core.lipschitz import Lipschitz
+from ..core.metrics import check_metric
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
@@ -60,7 +61,11 @@ class Drawing:
 
     def judge(self) -> ClassJudge | NumberJudge:
         """What scores its clients."""
-        return ClassJudge(self.ordered) if self.bins is None else NumberJudge(self.bins)
+        metric = "" if self.search_space is None else self.search_space.metric
+        check_metric(metric, numbers=self.bins is not None)
+        if self.bins is None:
+            return ClassJudge(self.ordered, metric)
+        return NumberJudge(self.bins, metric)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ...answers import Measured
 from ...core.examples import Examples
-from ...core.ordinal import place_numbers
 from ...core.workbooks import SUFFIXES
 from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Feature, Schema
@@ -255,8 +254,7 @@ def read_table(
     rows = as_examples(Path(path), schema, label=label, form=form)
     if not measured or rows.y is None:
         return rows
-    numbers = read_number_column(path, measured, form=form, blanks=True)
-    return replace(rows, place=place_numbers(numbers, rows.y))
+    return rows.place_numbers(read_number_column(path, measured, form=form, blanks=True))
 
 
 def as_examples(

@@ -174,8 +174,8 @@ def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
         return _ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
     if not rows.member.injected:
         held = Examples(held.x, held.y)
-    if rows.common.ordered:
-        return _ballot([float(nll_rows(logits, held).sum())], len(held))
+    if rows.common.ordered or rows.metric:
+        return _ballot([float(rows.class_losses(logits, held).sum())], len(held))
     cached = Cached(logits.float(), held)
     wrong = 1.0 - float(hits(cached, [most_hits(cached)])[0].double().mean())
     # equal counts of right rows are common: the likelihood decides between them

@@ -12,6 +12,7 @@ from ...answers import Bins, Line, Measured
 from ...core.boosting import BoostRows, Forest
 from ...core.examples import Examples
 from ...core.inject import guard, inject
+from ...core.metrics import row_costs
 from ...core.one_shot import OneShot, OneShotModel, OneShotRows, Posterior
 from ...core.rng import stream
 from ...core.tree import Params
@@ -39,6 +40,10 @@ class SiteRows:
     @property
     def id(self) -> str:
         return self.member.id
+
+    @property
+    def metric(self) -> str:
+        return self.common.search_space.metric
 
     def client(self, candidate: Candidate) -> Client:
         """The site in the loop's terms; λ is 0 until it has chosen."""
@@ -108,7 +113,16 @@ class SiteRows:
         if isinstance(self.member, NumberClient):
             said = self.measured.bins.numbers(model.leave_out(rows)[0])
             return float(self.number_losses(within(said, self.measured)).sum())
-        return float(nll_rows(model.held_out(rows), self._heard).sum())
+        return float(self.class_losses(model.held_out(rows), self._heard).sum())
+
+    def class_losses(self, logits: Tensor, known: Examples) -> Tensor:
+        """What each row costs by the metric, else its likelihood, (n,)."""
+        likely = nll_rows(logits, known)
+        if self.metric in ("", "log_loss"):
+            return likely
+        assert known.y is not None
+        said = inject(logits.double(), None, known.allowed)
+        return row_costs(self.metric, said, known.y) + 1e-3 * likely  # which decides between equals
 
     def number_losses(self, said: Tensor, some: Tensor | slice = slice(None)) -> Tensor:
         """Squared misses of some rows, (n,), in units of the variance of all the site has.
@@ -118,7 +132,8 @@ class SiteRows:
         y = self.measured.y
         assert y is not None
         spread = y.double().var(correction=0).clamp(min=1e-12)
-        return ((said - y[some]).square() / spread).clamp(max=-WORST)
+        missed = (said - y[some]).square() / spread
+        return (missed.sqrt() if self.metric == "mae" else missed).clamp(max=-WORST)
 
     def task(self, candidate: Candidate) -> Regression:
         """What is learned of a number."""

@@ -18,6 +18,7 @@ from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
 from ...core.boosting import REACH, Boost, make_grid
 from ...core.lipschitz import Shaping, lipschitz_mlp
+from ...core.metrics import check_metric
 from ...core.nets import mlp, server
 from ...core.one_shot import Basis, Link, OneShot, Posterior, Products
 from ...core.ordinal import Ordinal, Start, ordered_mlp
@@ -187,6 +188,7 @@ class SearchSpace:
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
+    metric: str = ""  # what decides trials, starts and own models; "": the likelihood, or errors
 
     def __post_init__(self) -> None:
         if not self.candidates or not self.finishes:
@@ -350,6 +352,9 @@ class Agreement:
     ordered: bool = False
     make_model: ModelMaker | None = None  # in place of a perceptron, in one process
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_metric(self.search_space.metric, numbers=self.bins is not None)
 
     def candidate(self, trial: Trial) -> Candidate:
         """What a trial tries; one that is not in the search space was never agreed to."""

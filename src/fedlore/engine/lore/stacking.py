@@ -17,7 +17,7 @@ from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, list_promises
 from ...core.examples import Examples
 from ...core.inject import fill_trust, inject
-from ...core.metrics import decide
+from ...core.metrics import decide, row_costs
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
@@ -407,7 +407,9 @@ class ClassStack:
         return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
 
     def local(self) -> list[StackMember]:
-        return [] if self._own is None else _members_of(self._own.best_ways)
+        return (
+            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
+        )
 
     @cached_property
     def own_losses(self) -> list[tuple[StackMember, Tensor]]:
@@ -459,6 +461,8 @@ class ClassStack:
 
     def losses(self, said: Tensor) -> Tensor:
         """As the local baseline is chosen: by likelihood where classes have an order."""
+        if self.site.metric:
+            return row_costs(self.site.metric, said, self.y)
         if not self.site.common.ordered:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
@@ -554,7 +558,9 @@ class NumberStack:
         return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
 
     def local(self) -> list[StackMember]:
-        return [] if self._own is None else _members_of(self._own.best_ways)
+        return (
+            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
+        )
 
     @cached_property
     def own_losses(self) -> list[tuple[StackMember, Tensor]]:
@@ -583,7 +589,7 @@ class NumberStack:
         return (said - self.y).square()
 
     def losses(self, said: Tensor) -> Tensor:
-        return self.errors(said)
+        return row_costs(self.site.metric or "rmse", said, self.y)
 
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.site.number_losses(said)

@@ -148,6 +148,7 @@ def train_lore(
     ordered: bool | None = None,
     hidden: tuple[int, ...] = (64, 64),
     shaped: bool | None = None,
+    metric: str = "",
     progress: Progress | None = None,
     door: Callable[[Transport], Transport] | None = None,  # what stands before the server
 ) -> Fitted[Any]:
@@ -161,7 +162,7 @@ def train_lore(
     sites = _fit_sites(sites, model, bins)
     if shaped is None:
         shaped = any(s.injected and s.knowledge.shapes is not None for s in sites)
-    common = _common(sites, training, model, search_space, bins, ordered, hidden, shaped)
+    common = _common(sites, training, model, search_space, bins, ordered, hidden, shaped, metric)
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     dp = privacy is not None and privacy.dp is not None
     if dp:
@@ -264,6 +265,7 @@ def _common(
     ordered: bool | None,
     hidden: tuple[int, ...],
     shaped: bool = False,
+    metric: str = "",
 ) -> Agreement:
     numbers = isinstance(sites[0], NumberClient)
     if any(isinstance(site, NumberClient) != numbers for site in sites):
@@ -283,6 +285,8 @@ def _common(
         search_space = default_space(
             features, ordered=ordered and flat, numbers=numbers, shaped=shaped
         )
+    if metric:
+        search_space = replace(search_space, metric=metric)
     maker: ModelMaker | None = None
     if shaped and model is not None:
         made = server(model if isinstance(model, nn.Module) else model(False))

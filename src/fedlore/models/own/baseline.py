@@ -17,6 +17,7 @@ from torch import Tensor
 from ...answers import Measured
 from ...core.examples import Examples
 from ...core.history import tell_step
+from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
 from .gaussian import MOST_ROWS, GaussianLearner
@@ -236,6 +237,12 @@ class OwnModel:
     held: Tensor  # (n,) numbers in S(x), or (n, k) log-probabilities
     error: float  # of `held`: mean squared error, nll, or share of wrong classes (ties by nll)
 
+    def cost(self, metric: str, y: Tensor) -> float:
+        """What decides between own models: the metric on unseen rows, else the usual error."""
+        if not metric:
+            return self.error
+        return float(row_costs(metric, self.held, y).mean()) + 1e-3 * self.error
+
 
 @dataclass(frozen=True, eq=False)
 class Own:
@@ -249,13 +256,16 @@ class Own:
         """The baseline `local best`."""
         return min(self.candidates, key=lambda c: c.error)
 
-    @property
-    def best_ways(self) -> list[OwnModel]:
+    def best_ways(self, metric: str, y: Tensor) -> list[OwnModel]:
         """Of each kind of learner the best way to use the expert."""
         best: dict[str, OwnModel] = {}
-        for one in sorted(self.candidates, key=lambda c: c.error):
+        for one in sorted(self.candidates, key=lambda c: c.cost(metric, y)):
             best.setdefault(kind_of_learner(one.member.name), one)
         return list(best.values())
+
+    def best_by(self, metric: str, y: Tensor) -> OwnModel:
+        """The same by a metric on the labels of its rows."""
+        return min(self.candidates, key=lambda c: c.cost(metric, y))
 
 
 def kind_of_learner(name: str) -> str:
@@ -334,7 +344,7 @@ def own_order(
             member = OrderMember(one.name, body, mode.hears, mode.over, width, classes)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
     if signs is None and len(known) >= ROWS_OF_A_CLASS * classes:
-        families = _class_families(classes, fold_seed(seed, site), "unordered ")
+        families = _class_families(classes, fold_seed(seed, site), len(known), "unordered ")
         found += _try_classes(families, known, part, _nll)
     return Own(_kept(found, signs), part)
 
@@ -354,7 +364,7 @@ def judge_places(place: Tensor, known: Examples, classes: int) -> JudgedOutputs:
 def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
     """Own models of classes without order: logistic, extra trees, boosted trees, two modes each."""
     part = folds(len(known), seed=seed, site=site)
-    families = _class_families(classes, fold_seed(seed, site))
+    families = _class_families(classes, fold_seed(seed, site), len(known))
     return Own(tuple(_try_classes(families, known, part, _wrong)), part)
 
 
@@ -394,7 +404,7 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
             found.append(GaussianLearner("Gaussian process"))
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))
-        found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds))
+        found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds, rows=len(sight)))
     return found
 
 
@@ -422,11 +432,11 @@ def _kept(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ..
     return tuple(one for one in found if signs is None or keeps_signs(one.member, signs))
 
 
-def _class_families(classes: int, seed: int, before: str = "") -> list[Family]:
+def _class_families(classes: int, seed: int, rows: int, before: str = "") -> list[Family]:
     found: list[Family] = [LogisticLearner(f"{before}logistic", classes)]
     if has_trees():
         found.append(ExtraTrees(f"{before}extra trees", classes, seed))
-        found.append(BoostedTrees(f"{before}boosted trees", classes, seed))
+        found.append(BoostedTrees(f"{before}boosted trees", classes, seed, rows=rows))
     return found
 
 

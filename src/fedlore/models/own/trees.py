@@ -149,6 +149,9 @@ _NUMBERS = (
 )
 #: For classes, where each step grows a tree per class: short runs with large steps.
 CLASSES = (((0.15, 4, 5), (10, 20, 40, 60)), ((0.15, 12, 5), (10, 20, 30, 40)))
+#: From so many rows on also as scikit-learn boosts by itself, so that nobody does better in a line.
+MANY_ROWS = 2000
+_MANY = (((0.1, 31, 20), (50, 100)),)
 
 
 def _settings_of(shapes: _Shapes) -> tuple[Boosting, ...]:
@@ -164,10 +167,12 @@ class BoostedTrees:
     classes: int | None = None  # k; None: a number
     seed: int = 0
     signs: tuple[float, ...] = ()  # which way an input may move a number, see `input_signs`
+    rows: int = 0  # how many there are to learn from
 
     @property
     def settings(self) -> tuple[Boosting, ...]:
-        return _settings_of(_NUMBERS if self.classes is None else CLASSES)
+        usual = _NUMBERS if self.classes is None else CLASSES
+        return _settings_of((*usual, *_MANY) if self.rows >= MANY_ROWS else usual)
 
     def trace(
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Boosting]
