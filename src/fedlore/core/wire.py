@@ -245,13 +245,15 @@ def find_flaw(
     return f"norm {length:.4g} is above {largest:g}" if length > largest else None
 
 
-#: The scores that clients may report; of a training besides how many steps were taken.
+#: The scores that clients may report.
 SCORES = ("ta", "nll", "pov", "rmse", "mae", "r2")
+#: Besides: steps that a training took, and what encryption lost of a sum.
+_BESIDE = ("steps", "loss")
 
 
 def find_bad_metric(metrics: Mapping[str, float]) -> str | None:
     """Why the numbers beside an upload cannot be used, or None."""
-    if not {*metrics} <= {*SCORES, "steps"}:
+    if not {*metrics} <= {*SCORES, *_BESIDE}:
         return "a metric that was not asked for"
     return None if all(map(math.isfinite, metrics.values())) else "a metric is not finite"
 
