@@ -76,26 +76,20 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
 
 
 _SHOWN = 3  # inputs that are named
-_MOST_INPUTS = 100  # each costs one more evaluation of all rows
+_MOST_ASKED = 100_000  # rows times inputs: each input costs one more evaluation of all rows
 
 
-def moved_by(bundle: Bundle, x: Tensor) -> list[list[str]]:
-    """The inputs that moved each answer most, in words."""
+def moved_by(bundle: Bundle, x: Tensor) -> Reasons:
+    """The inputs that moved each answer most; nothing where there are very many rows."""
     rows = shape_rows(bundle, x)
-    if rows.ndim != 2 or rows.shape[1] > _MOST_INPUTS or not len(rows):
+    if rows.ndim != 2 or not 0 < rows.numel() <= _MOST_ASKED:
         return [[] for _ in range(len(x))]
     personal = bundle.personal
     effects = input_effects(personal, rows, usual_row(personal.inner.scaler, rows))
     least = 1e-3 if personal.knowledge.line is None else 1e-9
-    return [
-        [f"moved most by {said}"] if (said := _say_effects(one, least)) else []
-        for one in name_effects(effects, bundle.schema)
-    ]
-
-
-def _say_effects(effects: dict[str, float], least: float) -> str:
-    shown = [(name, by) for name, by in effects.items() if abs(by) >= least][:_SHOWN]
-    return ", ".join(f"{name} ({by:+.2g})" for name, by in shown)
+    named = name_effects(effects, bundle.schema)
+    large = (dict([(k, v) for k, v in one.items() if abs(v) >= least][:_SHOWN]) for one in named)
+    return [[Reason("inputs", {"effects": one})] if one else [] for one in large]
 
 
 _FORBIDDEN = {"restrict": "forbidden-part", "project": "forbidden-moved"}

@@ -127,9 +127,8 @@ def _answer(bundle: Bundle, x: Tensor, why: bool) -> tuple[Answers, list[list[st
     if not why:
         return answer_rows(bundle, x), None
     answers, said = answer_with_reasons(bundle, x)
-    moved = moved_by(bundle, x)
-    texts = [[one.text for one in some] for some in said]
-    return answers, [[*some, *more] for some, more in zip(texts, moved, strict=True)]
+    both = zip(said, moved_by(bundle, x), strict=True)
+    return answers, [[one.text for one in (*some, *more)] for some, more in both]
 
 
 def _answer_marked(

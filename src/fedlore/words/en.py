@@ -427,6 +427,11 @@ def share_words(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in named.items())
 
 
+def effect_words(effects: Mapping[str, float]) -> str:
+    """Inputs with how far each moved the answer."""
+    return ", ".join(f"{name} ({by:+.2g})" for name, by in effects.items())
+
+
 def _missing(a: Mapping[str, Any]) -> str:
     rules = f"{_plural(a['rules'], 'rule')} not applied" if a["rules"] else "no rule needs it"
     return f"{a['feature']} is missing: {rules}"
@@ -494,6 +499,7 @@ REASONS: dict[str, _Sentence] = {
         f"the {a['model']} says {number_text(a['answer'])} within "
         f"{number_text(a['low'])} to {number_text(a['high'])}"
     ),
+    "inputs": lambda a: f"moved most by {effect_words(a['effects'])}",
     "members": lambda a: f"weights: {share_words(a['shares'])}",
     # what lies outside
     "scope-level": "out of scope: {feature} has a level that nobody named",

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .en import effect_words
+
 _Sentence = str | Callable[[Mapping[str, Any]], str]
 
 _SHOWN = 5  # rows named in a sentence
@@ -371,6 +373,7 @@ REASONS: dict[str, _Sentence] = {
         f"{a['model']} 说 {_number(a['answer'])}，在 {_number(a['low'])} 到 "
         f"{_number(a['high'])} 之内"
     ),
+    "inputs": lambda a: f"影响最大的输入：{effect_words(a['effects'])}",
     "members": lambda a: f"参与者：{_shares(a['shares'])}",
     "scope-level": "超出适用范围：{feature} 的取值没有人列出",
     "scope-number": lambda a: (
