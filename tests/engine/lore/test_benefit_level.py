@@ -27,7 +27,7 @@ def stack_of(y, own=()):
     number = y.is_floating_point()
     found = object.__new__(NumberStack if number else ClassStack)
     found.y, found.knowledge = y, Knowledge()
-    found.site = SimpleNamespace(common=SimpleNamespace(ordered=True))
+    found.site = SimpleNamespace(common=SimpleNamespace(ordered=True), metric="")
     found.heard = None if number else Examples(torch.zeros(len(y), 1), y)
     found.measured = (
         Measured(torch.zeros(len(y), 1), y, cut=Bins(-9.0, 9.0, 10)) if number else None

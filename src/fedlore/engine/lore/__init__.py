@@ -1,6 +1,6 @@
 """The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .client import LoreClient, Shelf, part_of, vote
+from .client import LoreClient, Shelf, part_of
 from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
 from .space import (
@@ -19,6 +19,7 @@ from .space import (
 )
 from .stacking import SiteModel, fit_ensemble
 from .train import InProcess, train_lore
+from .vote import vote
 
 __all__ = [
     "Agreement",

@@ -4,27 +4,21 @@ In one process and deployed the same client answers; only its shelf differs, the
 keeps what trainings leave behind: memory, or the site's folder. Nothing but sums and votes leaves.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
-
-import torch
-from torch import Tensor
 
 from ...algorithms import facts_of
 from ...core.boosting import Forest
-from ...core.examples import Examples
 from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
-from ...models.client import NumberClient
-from ...models.regressor import decode_logits
 from ..loop import own_params, recall
-from ..tuning.oof import Cached, hits, most_hits
-from .rows import SiteRows, nll_rows
+from .boosting import BoostingSite
+from .rows import SiteRows
 from .space import MAIN, Trial
 from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
 from .start import read_starts
+from .vote import ballot, vote
 
 
 class Shelf(Protocol):
@@ -49,7 +43,7 @@ class LoreClient:
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
         self._kept: tuple[str, StackedMembers] | None = None
-        self._boosted: tuple[Forest, Tensor] | None = None
+        self._boosting = BoostingSite(rows)
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -71,25 +65,7 @@ class LoreClient:
 
     def _leaves(self, task: Task) -> Payload:
         """Sums of leaves of drawn trees, or counts on the grid that their cut points come from."""
-        boost, rows = self.rows.common.search_space.boost, self.rows.boost_rows
-        if boost is None:
-            raise ConfigError("sums of leaves were asked for, and the search space has no boosting")
-        sent = task.sent["boost"]
-        if "grid" in sent:
-            if not torch.equal(sent["grid"], rows.grid):
-                raise ConfigError("boost: the grid that was sent is not that of the agreement")
-            return {"leaves": rows.counts()}
-        asked = {name: sent[f"drawn {name}"] for name in ("feature", "cut")}
-        rows.check(asked)
-        return {"leaves": rows.sums(self._scores(Forest.of(sent)), asked)}
-
-    def _scores(self, forest: Forest) -> Tensor:
-        """What the trees so far say of the rows; those before the last are not asked again."""
-        boost = self.rows.common.search_space.boost
-        assert boost is not None
-        said = forest.score(self.rows.boost_rows.inputs, boost.keep, self._boosted)
-        self._boosted = forest, said
-        return said
+        return {"leaves": self._boosting.sums(task.sent["boost"])}
 
     def _vote(self, task: Task) -> Payload:
         """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
@@ -99,7 +75,7 @@ class LoreClient:
         if trial.fold == MAIN:
             found = self._stacked(trial, task)
             starts = read_starts(task.sent["starts"])
-            return {"vote": _ballot([found.judge(one) for one in starts], found.judged)}
+            return {"vote": ballot([found.judge(one) for one in starts], found.judged)}
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
 
@@ -107,7 +83,7 @@ class LoreClient:
         """The losses of every one-shot model, each row left out of it in closed form."""
         known = enumerate(self.rows.common.search_space.one_shots)
         losses = [self.rows.one_shot_loss(one, Posterior.of(sent[str(at)])) for at, one in known]
-        return _ballot(losses, len(self.rows.plain.data))
+        return ballot(losses, len(self.rows.plain.data))
 
     def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
@@ -133,7 +109,7 @@ class LoreClient:
             if "one_shot" in sent:
                 one_shot = self.rows.common.search_space.found(sent["one_shot"])
             forest = Forest.of(sent["boost"]) if "boost" in sent else None
-            boosted = None if forest is None else (forest, self._scores(forest))
+            boosted = None if forest is None else (forest, self._boosting.scores(forest))
             self._kept = key, stack_members(self.rows, trial, main, folds, one_shot, boosted)
         return self._kept[1]
 
@@ -160,36 +136,7 @@ class LoreClient:
         return own_params(recipe.algorithm, sent, recall(recipe, sent, memory))
 
 
-def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
-    """The loss on the rows that a trial left out, summed, and how many they are."""
-    candidate = rows.common.candidate(trial)
-    _, held = rows.part(candidate, trial.fold)
-    if held is None or not len(held):
-        return _ballot([0.0], 0)
-    logits = rows.logits(candidate, params, held)
-    if isinstance(rows.member, NumberClient):
-        assert rows.folds is not None
-        away = rows.folds == trial.fold
-        said = decode_logits(logits, rows.measured[away], 0.0).mean()
-        return _ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
-    if not rows.member.injected:
-        held = Examples(held.x, held.y)
-    if rows.common.ordered or rows.metric:
-        return _ballot([float(rows.class_losses(logits, held).sum())], len(held))
-    cached = Cached(logits.float(), held)
-    wrong = 1.0 - float(hits(cached, [most_hits(cached)])[0].double().mean())
-    # equal counts of right rows are common: the likelihood decides between them
-    return _ballot([wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum())], len(held))
-
-
 def part_of(sent: Payload, name: str) -> Payload:
     """What the task to fit an ensemble says of one training: `main`, or the number of a fold."""
     prefix = f"{name}."
     return {k.removeprefix(prefix): b for k, b in sent.items() if k.startswith(prefix)}
-
-
-def _ballot(losses: Sequence[float], rows: int) -> Params:
-    return {
-        "loss": torch.tensor(losses, dtype=torch.float64),
-        "rows": torch.tensor([float(rows)], dtype=torch.float64),
-    }

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from ...core.boosting import CURVATURE, Forest, draw_trees, find_cuts, keep_trees
 from ...core.tree import Params, Payload
 from ...core.wire import Task, Transport
 from ...errors import FedloreError
 from ...privacy.filters import SumWithheld
 from ..loop import Run, federate, start_run
 from ..one_shot import fit_one_shot, sum_replies
+from .boosting import grow_forest
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 from .start import BOOSTED_STARTS, STARTS
 
@@ -141,27 +141,11 @@ class _Work:
 
         Where a site is gone the trees stay that were grown until then.
         """
-        boost, common = self.common.search_space.boost, self.common
-        if boost is None:
+        if self.common.search_space.boost is None:
             return None
         done = self.progress.find("boost")
         if done is None:
-            free = common.bins is None and not common.ordered
-            models, outputs = common.search_space.folds + 1, common.classes if free else 1
-            forest, withheld = Forest.empty(models, boost.depth, outputs), ""
-            try:
-                grid = common.boost_grid()
-                asked = Task("leaves", 0, {"boost": {"grid": grid}})
-                counts = sum_replies(self.transport, asked)["counts"]
-                cuts = find_cuts(counts, grid, boost)
-                for round in range(1, boost.rounds + 1 if any(map(len, cuts)) else 1):
-                    drawn = draw_trees(cuts, boost, models, f"{common.seed} {round}")
-                    sent = forest.bundle() | {f"drawn {name}": t for name, t in drawn.items()}
-                    total = sum_replies(self.transport, Task("leaves", round, {"boost": sent}))
-                    steep = CURVATURE if free else 1.0
-                    forest = forest.add(keep_trees(total, drawn, boost, curvature=steep))
-            except SumWithheld as error:
-                withheld = str(error)
+            forest, withheld = grow_forest(self.transport, self.common)
             found = {"boost": forest.bundle()} if len(forest) else {}
             done = self.progress.add(DoneStep("boost", found, withheld=withheld))
         return done.payload.get("boost")

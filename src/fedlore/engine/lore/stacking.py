@@ -4,7 +4,6 @@ Out-of-fold predictions of every member decide the weights (Wolpert 1992, *Stack
 drawn to a fixed start. One implementation for classes, one for numbers.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -42,6 +41,7 @@ from ...models.own.mixture import (
 )
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
+from .network import judge_network, out_of_fold
 from .one_shot import sign_line
 from .report import (
     StackMember,
@@ -269,54 +269,6 @@ def choose_members(
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
     return Chosen(tuple(models), tuple(weights), share, mixed, report)
-
-
-def pays(before: Tensor, after: Tensor, *, errors: float = 1.0) -> bool:
-    """Whether the losses of rows went down by more than so many standard errors of that."""
-    gain = before - after
-    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
-    return float(gain.mean()) > errors * error
-
-
-def out_of_fold(
-    stack: "ClassStack | NumberStack", folds: Sequence[Params], *, finish: bool = True
-) -> tuple[Tensor, int]:
-    """What the networks of the folds say of the rows they had not seen, and last steps that pay."""
-    site, candidate = stack.site, stack.candidate
-    places = site.folds
-    assert places is not None
-    found: dict[int, Tensor] = {}
-    for steps in sorted({0, *(site.common.search_space.finishes if finish else ())}):
-        for fold, params in enumerate(folds):
-            rest, held = site.part(candidate, fold)
-            assert held is not None
-            last = site.polish(candidate, rest, params, steps) if steps else params
-            away = places == fold
-            said = stack.read(site.logits(candidate, last, held), away)
-            at = found.setdefault(steps, said.new_empty(len(places), *said.shape[1:]))
-            at[away] = said
-    best = 0
-    for steps in sorted(found):
-        if steps and pays(stack.step_losses(found[best]), stack.step_losses(found[steps])):
-            best = steps
-    return found[best], best
-
-
-def judge_network(
-    stack: "ClassStack | NumberStack", main: Params, folds: Sequence[Params]
-) -> tuple[list[StackMember], StackMember, Params | None]:
-    """The network as a member, if its folds allow; what it says of its own rows; its last steps."""
-    if not folds:
-        return [], stack.seen(main), None
-    network, steps = stack.network(folds)
-    finished = None
-    if steps:
-        client, _ = stack.site.part(stack.candidate, MAIN)
-        finished = stack.site.polish(stack.candidate, client, main, steps)
-    seen = stack.seen(main if finished is None else finished)
-    # one that knows its own rows less well than the folds' know others is not of their kind
-    alien = pays(stack.losses(seen.oof), stack.losses(network.oof), errors=3.0)
-    return [] if alien else [network], seen, finished
 
 
 def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
