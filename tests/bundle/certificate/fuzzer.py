@@ -155,11 +155,13 @@ def mutate(base, seed, folder):
     parsed = all(line.what != "readable" for line in lines)
     if outcome_of(lines).code not in ACCEPTED:
         return Fate(seed, told, parsed)
-    # of a mixture and of a number λ is learned as weights are
-    learned = base.name == "mixture" or base.name.startswith("number")
+    # of a mixture and of a number λ is learned as weights are, and shaped networks have a slope
+    learned = base.name in ("mixture", "falls", "open", "whole-shape") or "number" in base.name
     kept = all(c in OUTSIDE and not (learned and c is other_trust) for c in changes)
+    kept = kept and (group is not TEXTS or "built anew" in words)  # or its network knew other rules
     try:
-        wrong = judge(base, site, kept=kept, built=group is not GRAPH)
+        tested = {line.what for line in lines if line.rows is not None}
+        wrong = judge(base, site, tested, kept=kept, built=group is not GRAPH)
     except Unanswered as error:
         return Fate(seed, told, parsed, True, unanswered=f"{error}")
     return Fate(seed, told, parsed, True, tuple(dict.fromkeys(wrong)))

@@ -124,7 +124,7 @@ def lint_sources(sources: Sources, place: Place) -> list[Finding]:
             for one in formulas if together else ():
                 found += _between(sources, one, limits, place)
     if together:
-        found += cross_rules(sources)
+        found += [*cross_rules(sources), *_limits_apart(sources, place)]
     return found if sources.bins is not None else _as_they_act(sources, found, place)
 
 
@@ -225,6 +225,18 @@ def _beyond_bounds(sources: Sources) -> Iterator[Finding]:
                 text = model.table.schema.classes[rule.outcome[0]]
                 args = {"rule": model.table.label(index), "text": text, "lower": low, "upper": high}
                 yield Finding("error", "beyond-bounds", rule.place, args)
+
+
+def _limits_apart(sources: Sources, place: Place) -> Iterator[Finding]:
+    """Where the lower limit of one range of a number lies above the upper one of another."""
+    limits = [m for m in sources.ranges if hasattr(m, "sides")] if sources.bins is not None else []
+    finding = Finding(sources.empty_severity, "empty-range", place, case="limits")
+    for one, other in itertools.permutations(limits, 2):
+        lower, upper = tree_of(one.lower), tree_of(other.upper)
+        if lower is not None and upper is not None:
+            verdict = never_crossed(lower, upper, scope_of(sources.schema.features), BUDGET)
+            found = report_verdict(verdict, finding, sources.schema)
+            yield from [] if found is None else [found]
 
 
 def cross_rules(sources: Sources) -> Iterator[Finding]:
