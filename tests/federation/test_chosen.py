@@ -309,7 +309,7 @@ def terms(tmp_path_factory):
         (Task("leaves", 0, DRAWN), "sums of leaves for step 0"),
         (Task("leaves", 1, {}), "these terms have no boosting"),
         (Task("leaves", 1, DRAWN, trial="0/0/3"), "these terms have no boosting"),
-        (Task("leaves", 1, MORE), r"trees of shape \(3, 9, 2\) were drawn, \(3, 4, 2\) are agreed"),
+        (Task("leaves", 1, MORE), "trees of shape (3, 9, 2) were drawn, (3, 4, 2) are agreed"),
         (Task("gram", 4, BENT), "sums of rows for step 4 were asked for, 4 are agreed"),
         (Task("gram", -1, BENT), "sums of rows for step -1"),
         (Task("gram", 0, BENT), "sums of rows for step 0"),
