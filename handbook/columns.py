@@ -60,6 +60,17 @@ COLUMNS: dict[str, dict[str, str]] = {
         "predicted": "what was predicted; -1 where nobody spoke",
         "count": "how often the two met",
     },
+    "watch.jsonl: a row per world of the study of the monitor": {
+        "world": "how its rows hang together",
+        "change": "what changes in a year, or `none`",
+        "first": "the first seed",
+        "runs": "years that were drawn",
+        "alarms": "years with an alarm",
+        "named": "years in which the change was named",
+        "median": "rows after the change until then, in the middle of those years",
+        "most": "and at the most",
+        "calm": "rows before the change",
+    },
     "leak-CASE.jsonl: a row per setting, site and seed": {
         "case": "whose training was attacked",
         "setting": "what hides uploads",

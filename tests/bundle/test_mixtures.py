@@ -35,7 +35,7 @@ def test_the_card_and_the_reasons_name_who_spoke():
     loud, silent = reasons(made, torch.tensor([[20.0, 1.0], [10.0, 1.0]]))
     assert "weights: shared network 40 %, ridge 40 %, expert 20 %" in loud
     assert "weights: shared network 50 %, ridge 50 %" in silent
-    assert any("mixture" in line for line in silent)
+    assert any("the ensemble says" in line for line in silent)
 
 
 def test_other_rules_keep_members_and_weights(tmp_path):

@@ -73,5 +73,5 @@ def test_a_federation_answers_rows_by_name(width):
     assert torch.equal(fitted.predict("a", named), fitted.predict("a", coded))
     with pytest.raises(FedloreError, match="unknown level 'east'"):
         fitted.predict("a", {"mine": ["east"], "ash": [0.1]})
-    with pytest.raises(FedloreError, match="column 'mine' has 2, which is no value"):
+    with pytest.raises(FedloreError, match="column 'mine' has 2, which is not one of its values"):
         fitted.predict("a", torch.tensor([[0.1, 2.0]]))

@@ -180,13 +180,6 @@ def test_a_refusal_is_told_at_both_ends(folder, monkeypatch):
     assert "at least 4 participants" in (home / "audit.jsonl").read_text()
 
 
-def test_without_any_round_nobody_is_told_to_resume(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
-    inside.absent |= {"plant-1", "plant-2"}
-    with pytest.raises(QuorumLost, match=r"No round is journalled yet: mend .* fedlore train$"):
-        inside.train()
-
-
 def test_what_a_training_writes_is_its_owner_s_alone(folder, monkeypatch):
     before = os.umask(0o022)
     try:

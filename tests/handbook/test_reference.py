@@ -12,8 +12,8 @@ from handbook.keys import file_pages, write_file_page
 from handbook.names import MODULES, public_names, write_names_page
 from handbook.pages import ROOT, made_pages, name_files, stage_pages, write_notebook_page
 
-SOURCE = "\n".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
-OLD = {"part", "set", "cpu", "finish", "union chance"}  # columns of kept studies alone
+SOURCE = "\n".join(p.read_text() for d in ("src", "studies") for p in (ROOT / d).rglob("*.py"))
+OLD = {"part", "finish", "union chance"}  # columns of kept studies alone
 
 
 @dataclass(frozen=True)

@@ -403,7 +403,7 @@ def test_bad_settings_are_refused():
         Ckks(3).site("a")
     with pytest.raises(
         ConfigError,
-        match="moments, gram, vote are encrypted, got 'finish'",
+        match="moments, gram, leaves, vote are encrypted, got 'finish'",
     ):
         he.Parameters(3, "finish")
     with pytest.raises(FedloreError, match="came without the names"):

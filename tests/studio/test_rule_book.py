@@ -9,8 +9,9 @@ from fedlore.studio.book import write_book
 
 from ..browser import browsing
 
+pytestmark = pytest.mark.program("chromium")
 
-@pytest.mark.program("chromium")
+
 @pytest.mark.program("pdftotext")
 @pytest.mark.parametrize("inches", [(8.27, 11.69), (8.5, 11)], ids=["A4", "Letter"])
 def test_the_rule_book_on_paper_loses_no_cell(tmp_path, inches):

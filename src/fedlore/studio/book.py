@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_PLOTS = 6
+MOST_COLUMNS = 9  # that fit on a sheet of paper; of wider tables each row is one text
 _STEPS = 200
 _LINES = tuple(COLOURS[name] for name in ("FLwKM", "lore", "FL+mask", "P-KM"))
 
@@ -165,9 +166,16 @@ def _rules(grid: RuleGrid) -> Section:
         if any(map(str.strip, row))
     ]
     note = [f"When several rules apply: {grid.hit}"] if grid.hit else []
-    return Section(
-        title, tables=(_words("By row of the file", ("row", *grid.header), rows, *note),)
-    )
+    head: tuple[str, ...] = ("row", *grid.header)
+    if len(head) > MOST_COLUMNS:
+        head, rows = ("row", "cells"), [(row[0], _say_cells(grid, row[1:])) for row in rows]
+    return Section(title, tables=(_words("By row of the file", head, rows, *note),))
+
+
+def _say_cells(grid: RuleGrid, row: Sequence[str]) -> str:
+    """The cells of a row that say something, by their titles."""
+    cells = zip(grid.header, row, strict=False)
+    return "; ".join(f"{title}: {cell}" for title, cell in cells if cell.strip())
 
 
 def _shapes(stated: Sequence[Mapping[str, Any]]) -> list[Section]:

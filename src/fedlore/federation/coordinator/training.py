@@ -162,8 +162,6 @@ class Session:
                 elif void >= ATTEMPTS:
                     after = f"The journal holds round {done}: mend the sites, then go on with "
                     after += "fedlore train --resume"
-                    if self.entry is None:
-                        after = "No round is journalled yet: mend the sites, then fedlore train"
                     raise QuorumLost(f"{error}. {after}") from None
                 else:
                     self.reports.line(f"{error}: the round is void and is tried again")
