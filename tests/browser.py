@@ -111,7 +111,8 @@ class Browser:
         if event == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
             self.complaints.append(str([a.get("value") for a in params["args"]]))
         elif event == "Runtime.exceptionThrown":
-            self.complaints.append(str(params["exceptionDetails"]["text"]))
+            thrown = params["exceptionDetails"]
+            self.complaints.append(thrown.get("exception", thrown).get("description", "thrown"))
         elif event == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(str(params["entry"]["text"]))
         elif event == "Network.requestWillBeSent":

@@ -133,6 +133,7 @@ def test_what_was_typed_survives_a_reload_before_it_was_kept(page):
     page.ask("import('/page/desk.js').then(({desk}) => { desk.send = () => Promise.resolve(); })")
     type_text(page, "> 15")
     press(page, "Enter")
+    page.ask("import('/page/desk.js').then(({desk}) => { desk.pending = null; })")
     page.call("Page.reload")
     page.wait(READY)
     focus_grid(page)

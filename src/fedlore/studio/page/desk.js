@@ -54,7 +54,7 @@ export class Desk extends EventTarget {
 
   set(state, why = "") { this.state = state; this.tell("state", { state, why }); }
 
-  get large() { return this.now.grids.some((grid) => grid.rows.length > LARGE); }
+  get large() { return this.now.grids.some((grid) => (grid.rows?.length ?? 0) > LARGE); }
 
   // a table as it is now; sent once nobody types for a moment
   type(grid, header, rows) {

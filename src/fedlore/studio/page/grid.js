@@ -28,7 +28,7 @@ export class RuleGrid extends HTMLElement {
       oncut: (e) => this.copy(e, true), onpaste: (e) => this.paste(e),
       onpointerdown: (e) => this.point(e), onpointermove: (e) => this.drag(e),
       ondblclick: () => this.edit(null),
-      onfocusout: (e) => { if (!this.contains(e.relatedTarget)) this.typing = false; },
+      onfocusout: () => setTimeout(() => { if (!this.contains(document.activeElement)) this.typing = false; }),
     }, this.heads(), this.body);
     this.append(this.sides);
     new ResizeObserver(() => this.isConnected && this.show()).observe(this.sides);
