@@ -133,6 +133,17 @@ def test_rows_in_double_precision_meet_thresholds_as_written():
     assert ran(model, x)[3].tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    "cell", ["<= 1e39", "< 1e300", "> -1e39", "(0.3..1e39]", "in -1e39..0.3, > 9", "> 1e39"]
+)
+def test_ends_beyond_single_precision_hold_as_they_are_written(cell):
+    """A rule up to 1e39 was once a rule for no row in graphs and proofs."""
+    table = table_of([{"ash": cell, "then": "I, II"}], SCHEMA, kind="range")
+    expert = table_of([{"ash": cell, "then": "IV"}], SCHEMA, kind="predict")
+    knowledge = Knowledge(expert, table, 0.3, conflict="restrict", schema=SCHEMA)
+    same(Personal(mlp(4, 4, seed=2), knowledge), rows(np.random.default_rng(1), 40))
+
+
 def test_no_rows_are_no_trouble():
     model = to_onnx(Personal(mlp(4, 4, hears=True), Knowledge(None, RANGE, schema=SCHEMA)))
     assert [len(part) for part in ran(model, np.zeros((0, 4)))] == [0, 0, 0, 0]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedlore import ConfigError
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.report import PARTS, StackMember, cross_chosen
 from fedlore.engine.lore.network import pays
+from fedlore.engine.lore.report import PARTS, StackMember, cross_chosen
 from fedlore.engine.lore.start import (
     ONE_SHOT,
     SMALL,

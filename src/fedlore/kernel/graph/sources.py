@@ -19,7 +19,7 @@ from ..knowledge import RowTrust
 from ..schema import Feature
 from ..sources import Confused, Limits, Predicted, Side, Soft, Table, Weighed
 from .formulas import Formulas, answer_graded, answer_limits
-from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
+from .ops import BOOL, DOUBLE, INT64, LARGEST, SINGLE, Answer, Array, Ops, Value
 
 
 def answer_table(o: Ops, x: Value, table: Table, holes: bool) -> Answer:
@@ -86,8 +86,9 @@ def _buckets(table: Table, column: int, perhaps: bool) -> tuple[Array, Array]:
     Bucket b holds the values from cut b-1 to cut b; the last one is a missing value.
     """
     cuts = np.array(table.cuts(column), SINGLE) + SINGLE(0)  # no negative zero
-    first = np.array([-np.inf, *cuts.tolist()])
-    last = np.array([*(before(cut) for cut in cuts.tolist()), np.inf])
+    # to the largest number that there is: a rule up to 1e39 holds for all of them
+    first = np.array([-LARGEST, *cuts.tolist()])
+    last = np.array([*(before(cut) for cut in cuts.tolist()), LARGEST])
     met = np.ones((len(cuts) + 2, len(table.rules)), SINGLE)
     for place, rule in enumerate(table.rules):
         spans = rule.spans.get(column)
