@@ -20,7 +20,8 @@ COLOURS = {"lore 1, raw": "#D55E00", "expected": "#0072B2", "safe": "#009E73"}
 def accuracies() -> dict[str, MeanInterval]:
     """Mean test accuracy in %, with its interval over seeds."""
     by: dict[str, dict[object, list[float]]] = {}
-    for row in read_rows(ROOT / "results" / "lore2-coke.jsonl"):
+    rows = read_rows(ROOT / "results" / "lore3-coke.jsonl")
+    for row in (row for row in rows if row["set"] == "coke"):
         seeds = by.setdefault(str(row["approach"]), {})
         seeds.setdefault(row["seed"], []).append(100 * float(row["ta"] or 0.0))
     return {
@@ -57,7 +58,7 @@ def main() -> None:
                   color="white" if name in ("lore", "local best") else "#222")  # fmt: skip
     left.set_yticks(range(len(found)), list(found))
     left.set_xlim(0, 60)
-    left.set_xlabel("test accuracy, % (20 seeds, 95 % intervals)")
+    left.set_xlabel("test accuracy, % (40 seeds, 95 % intervals)")
     left.set_title("Accuracy beside what a site gets alone", fontsize=10.5, loc="left")
     right.axhline(0.0, color="#999", linewidth=1)
     for place, (name, points) in enumerate(promises().items()):
