@@ -199,8 +199,8 @@ def test_five_thousand_rules_stay_light(browser, tmp_path):
         press(browser, "End", control=True)
         assert browser.ask("document.querySelector('rule-grid').row") == 4_999
         assert time.monotonic() - began < 5
-        type_text(browser, "I")
+        type_text(browser, "garbage")
         press(browser, "Enter")
-        settled(browser)
-        assert "Check now" in browser.ask("document.querySelector('aside').innerText")
+        settled(browser)  # a table of any size is checked
+        browser.wait("document.querySelector('aside').innerText.includes('garbage')")
     browser.complaints.clear()
