@@ -99,7 +99,7 @@ class Journal:
 
     def put_aside(self, archive: Path) -> bool:
         """Make room for another training; whether any was there before. None is ever erased."""
-        if self.folder.exists():
+        if self.folder.exists() and any(self.folder.iterdir()):
             about: dict[str, Any] = {}
             with suppress(FedloreError):
                 about = self.begun() or {}
