@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from fedlore.bundle import bundle_of, read_bundle, write_bundle
+from fedlore.bundle.certify import certify
 from fedlore.bundle.onnx import to_onnx
 from fedlore.core.one_shot import Basis, Link
 from fedlore.core.ordinal import normal_cells
@@ -18,7 +20,17 @@ from fedlore.models.own.linear import log_masses
 from fedlore.models.own.members import ClassMember, OrderMember
 
 from ...laws.versions import agree_on_graph, ran
-from ..mixed import class_members, linear, mixture, one_shot_model, ordinal, plain_net, trees, waves
+from ..mixed import (
+    class_members,
+    linear,
+    mixture,
+    one_shot_model,
+    ordinal,
+    plain_net,
+    shared_trees,
+    trees,
+    waves,
+)
 from .worlds import SCHEMA, rows, thin, worlds
 
 X = rows(np.random.default_rng(7))
@@ -62,6 +74,8 @@ MEMBERS = {
     "logistic": ClassMember("logistic", linear(12, 4), True, False, 1.3),
     "votes": ClassMember("votes", trees(12, 4, count=30, depth=5, votes=True), True, True, 0.8),
     "boosted": ClassMember("boosted", trees(12, 4, count=40, depth=4), True, False, 0.3),
+    "shared": OrderMember("boost", shared_trees(7, 1), True, True, 0.6, 4),
+    "shared free": ClassMember("boost", shared_trees(4, 4), False, False, 0.9),
 }
 for _terms, _random, _start, _hears, _link in (
     ("quadratic", 0, "none", True, None),
@@ -82,6 +96,15 @@ for _terms, _random, _start, _hears, _link in (
 def test_each_kind_of_member_alone(member, net):
     made = plain_net(4, 4) if net == "plain" else ordinal(4, 4)
     compare(mixture(known(), CALM, 4, members=(member,), net=made, expert=0.0), CALM)
+
+
+@pytest.mark.parametrize("name", ["shared", "shared free"])
+def test_trees_that_sites_boost_together_are_stored_and_certified(name, tmp_path):
+    personal = mixture(known(), CALM, 4, members=(MEMBERS[name],))
+    write_bundle(bundle_of(personal, "site", schema=SCHEMA), tmp_path / "a.lore")
+    again = read_bundle(tmp_path / "a.lore")
+    assert torch.equal(again.personal.predict_proba(CALM), personal.predict_proba(CALM))
+    assert {claim["claim"] for claim in certify(again)["claims"]} >= {"inside-range"}
 
 
 @pytest.mark.sampled(3)
