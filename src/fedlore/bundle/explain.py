@@ -1,5 +1,6 @@
 """Why a bundle answers as it does: rules, formulas, trust and scope, row by row."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 import torch
@@ -58,11 +59,12 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     known = personal.knowledge
     us = "network" if personal.ensemble is None else "ensemble"
     prediction, limits = known.answers.asked
+    forbidden = forbidden_words(known, rows)
     parts = [
         reasons_of(known.range, rows, limits),
         reasons_of(known.prediction, rows, prediction),
-        _conflicts(known, rows),
-        _decided(found, bundle.schema, known, rows, us),
+        _conflicts(known, forbidden),
+        _decided(found, bundle.schema, known, rows, us, forbidden),
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:
@@ -95,15 +97,16 @@ def moved_by(bundle: Bundle, x: Tensor) -> Reasons:
 _FORBIDDEN = {"restrict": "forbidden-part", "project": "forbidden-moved"}
 
 
-def _conflicts(known: Knowledge, x: Tensor) -> Reasons:
+def _conflicts(known: Knowledge, outcomes: Sequence[str]) -> Reasons:
     """Where the expert said something that the range forbids."""
-    outcomes = forbidden_words(known, x)
     kind = _FORBIDDEN.get(known.conflict, "forbidden")
     made = {text: Reason(kind, {"outcome": text}) for text in {*outcomes} - {""}}
     return [[made[text]] if text else [] for text in outcomes]
 
 
-def _name_expert(found: Answers, known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
+def _name_expert(
+    found: Answers, known: Knowledge, x: Tensor, schema: Schema, forbidden: Sequence[str]
+) -> list[str]:
     """What the expert says of each row: several classes where he holds them equally likely."""
     names = [*schema.classes, ""]
     said = [names[place] for place in found.expert.tolist()]
@@ -111,20 +114,26 @@ def _name_expert(found: Answers, known: Knowledge, x: Tensor, schema: Schema) ->
     if known.prediction is None or not unnamed:
         return said
     favoured = find_favoured(hear(known.prediction, x)[unnamed])
-    forbidden = forbidden_words(known, x)
     for row, words in zip(unnamed, favoured_words(favoured, schema.classes), strict=True):
         said[row] = "" if forbidden[row] else words
     return said
 
 
-def _decided(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Reasons:
+def _decided(
+    found: Answers,
+    schema: Schema,
+    known: Knowledge,
+    x: Tensor,
+    us: str,
+    forbidden: Sequence[str],
+) -> Reasons:
     """Who decided each row, and between what."""
     columns = [found.decided, found.trust, found.predicted, found.expert]
     if found.low is not None and found.high is not None:
         columns += [found.low, found.high]
     each = list(zip(*(column.tolist() for column in columns), strict=True))
     if known.line is None:  # what is said, and not its place; many rows are decided alike
-        own = _name_expert(found, known, x, schema)
+        own = _name_expert(found, known, x, schema, forbidden)
         each = [(*one, said) for one, said in zip(each, own, strict=True)]
     silent, made = known.prediction is None, {}
     for one in set(each):

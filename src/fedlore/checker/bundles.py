@@ -82,7 +82,11 @@ def read_json(data: bytes, what: str) -> Any:
     def number(text: str) -> float:
         raise KnowledgeError(f"{what} holds {text}, which is no number")
 
-    return json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=number)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise KnowledgeError(f"{what} is not a text file: are the two files in order?") from None
+    return json.loads(text, object_pairs_hook=once, parse_constant=number)
 
 
 def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:

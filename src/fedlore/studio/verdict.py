@@ -148,8 +148,8 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
-            found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
-            lines += _with_shares([_unheard(one, table, limits) for one in found], model)
+            found = _predicting(table, rows, grids, spoken, limits, text=is_of_number(model))
+            lines += _with_shares(found, model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
@@ -172,17 +172,6 @@ def _hitting_limits(known: Knowledge, rows: Tensor) -> list[tuple[str, set[int]]
     ]
 
 
-def _unheard(
-    line: dict[str, Any], table: Table, limits: Sequence[tuple[str, set[int]]]
-) -> dict[str, Any]:
-    """A rule that speaks of nothing but what some rule of the range forbids is not heard."""
-    if line["state"] != "speaks":
-        return line
-    own = next(r for i, r in enumerate(table.rules) if table.label(i) == line["label"]).outcome
-    against = [label for label, left in limits if not left & set(own)]
-    return line | {"state": "unheard", "because": against[0]} if against else line
-
-
 def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
     """The same rules, each with the share of cases in which it holds, where it says one."""
     if not model.confidences:
@@ -199,8 +188,15 @@ def _speaks(model: Any, rows: Tensor) -> bool:
 
 
 def _predicting(
-    table: Table, rows: Tensor, grids: Sequence[RuleGrid], spoken: str, *, text: bool
+    table: Table,
+    rows: Tensor,
+    grids: Sequence[RuleGrid],
+    spoken: str,
+    limits: Sequence[tuple[str, set[int]]],
+    *,
+    text: bool,
 ) -> list[dict[str, Any]]:
+    """What becomes of each rule; one that names nothing but what the range forbids is not heard."""
     hits, open_ = table.hits(rows)[0].tolist(), table.undecided(rows)[0].tolist()
     hitting = [index for index in table.order if hits[index]]
     outcomes = {table.rules[index].outcome for index in hitting}
@@ -217,6 +213,8 @@ def _predicting(
             state, because = "loses", table.label(hitting[0])
         elif spoken:
             state, because = "loses", spoken
+        elif against := [name for name, left in limits if not left & {*table.rules[index].outcome}]:
+            state, because = "unheard", against[0]
         lines.append(_rule(table, index, grids, state, because, text=text))
     return lines
 
