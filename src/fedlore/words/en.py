@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-_Sentence = str | Callable[[Mapping[str, Any]], str]
+Sentence = str | Callable[[Mapping[str, Any]], str]
 
-_SHOWN = 5  # rows named in a sentence
+SHOWN = 5  # rows named in a sentence
 
 #: What can be wrong over the whole scope: the sentence of a finding, and of what stayed open.
 _CLAIMS: dict[str, str] = {
@@ -32,15 +32,15 @@ _STEPS: dict[str, str] = {
 }
 
 
-def _show(value: float | str) -> str:
+def show_value(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-def _shown_by(claim: str) -> _Sentence:
+def _shown_by(claim: str) -> Sentence:
     """A claim, and a row that shows it."""
 
     def sentence(a: Mapping[str, Any]) -> str:
-        row = ", ".join(f"{name} {_show(value)}" for name, value in a["row"].items())
+        row = ", ".join(f"{name} {show_value(value)}" for name, value in a["row"].items())
         return f"{_CLAIMS[claim].format_map(a)}, for example where {row}"
 
     return sentence
@@ -55,17 +55,17 @@ def _where(region: Mapping[str, str]) -> str:
     return " and ".join(texts) or "anything holds"
 
 
-def _in_region(text: str) -> _Sentence:
+def _in_region(text: str) -> Sentence:
     """A sentence with {where}, the region of the finding."""
     return lambda a: text.format_map({**a, "where": _where(a["region"])})
 
 
 def _rows(rows: Sequence[int]) -> str:
-    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:_SHOWN]))}{more}"
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:SHOWN]))}{more}"
 
 
-def _with_rows(text: str) -> _Sentence:
+def _with_rows(text: str) -> Sentence:
     """A sentence with {count} and {listed}, from the argument `rows`."""
     return lambda a: text.format_map({**a, "count": len(a["rows"]), "listed": _rows(a["rows"])})
 
@@ -79,7 +79,7 @@ def _empty_tables(a: Mapping[str, Any]) -> str:
     return f"{', '.join(names)} and {last} together leave no class where {_where(a['region'])}"
 
 
-def _example(text: str) -> _Sentence:
+def _example(text: str) -> Sentence:
     return lambda a: text.format_map(a) + (f" ({a['note']})" if a["note"] else "")
 
 
@@ -121,7 +121,7 @@ def _soft_weak(a: Mapping[str, Any]) -> str:
     )
 
 
-def _confidence(a: Mapping[str, Any], text: str) -> str:
+def round_confidence(a: Mapping[str, Any], text: str) -> str:
     """Two digits, three where two would hide the difference."""
     low, high, share = a["low"], a["high"], a["share"]
     digits = 3 if round(low, 2) <= share <= round(high, 2) else 2
@@ -152,7 +152,7 @@ _EMPTY = dict.fromkeys(("limits", "above", "below"), _LIMITS)
 _EMPTY |= dict.fromkeys(("error", "first", "all"), _SOURCES)
 
 #: Kind, or kind/case -> what was found, what to do.
-FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
+FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     # faults that were refused with a sentence of their own
     "cell": ("{error}", ""),
     "header": ("{error}", ""),
@@ -292,11 +292,11 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
         "end the wider one where the narrower begins",
     ),
     "confidence": (
-        lambda a: _confidence(
+        lambda a: round_confidence(
             a,
             "{name} says {share:g}, was right in {right} of {rows} rows ({was}, {least} to {most})",
         ),
-        lambda a: _confidence(a, "write {was}, or look at its rows"),
+        lambda a: round_confidence(a, "write {was}, or look at its rows"),
     ),
     "confidences": (_confidences, ""),
     # shapes
@@ -449,7 +449,7 @@ SAME_RANGE = " between rows of the same range"  # where the range itself does no
 _SIDES = {"expert": "expert's formula", "lower": "at least", "upper": "at most"}
 
 #: Kind -> a line of why a row is answered so. {model} is who answers beside the expert.
-REASONS: dict[str, _Sentence] = {
+REASONS: dict[str, Sentence] = {
     # what knowledge says
     "text": "{text}",
     "rule": lambda a: f"{a['place']}, {a['rule']}: {a['text']}{case_words(a['confidence'])}",

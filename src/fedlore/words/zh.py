@@ -1,13 +1,17 @@
 """Chinese: the same keys as `en`, and the same arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .en import effect_words
-
-_Sentence = str | Callable[[Mapping[str, Any]], str]
-
-_SHOWN = 5  # rows named in a sentence
+from .en import (
+    SHOWN,
+    Sentence,
+    effect_words,
+    number_text,
+    round_confidence,
+    share_words,
+    show_value,
+)
 
 _CLAIMS: dict[str, str] = {
     "outside-range": "预测超出范围",
@@ -33,13 +37,9 @@ _STEPS: dict[str, str] = {
 }
 
 
-def _show(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
-
-
-def _shown_by(claim: str) -> _Sentence:
+def _shown_by(claim: str) -> Sentence:
     def sentence(a: Mapping[str, Any]) -> str:
-        row = "，".join(f"{name} = {_show(value)}" for name, value in a["row"].items())
+        row = "，".join(f"{name} = {show_value(value)}" for name, value in a["row"].items())
         return f"{_CLAIMS[claim].format_map(a)}，例如 {row}"
 
     return sentence
@@ -49,20 +49,20 @@ def _where(region: Mapping[str, str]) -> str:
     return " 且 ".join(f"{name} {cell}" for name, cell in region.items()) or "任意情况"
 
 
-def _in_region(text: str) -> _Sentence:
+def _in_region(text: str) -> Sentence:
     return lambda a: text.format_map({**a, "where": _where(a["region"])})
 
 
 def _rows(rows: Sequence[int]) -> str:
-    more = f" 等 {len(rows)} 行" if len(rows) > _SHOWN else " 行"
-    return f"第 {'、'.join(map(str, rows[:_SHOWN]))}{more}"
+    more = f" 等 {len(rows)} 行" if len(rows) > SHOWN else " 行"
+    return f"第 {'、'.join(map(str, rows[:SHOWN]))}{more}"
 
 
-def _with_rows(text: str) -> _Sentence:
+def _with_rows(text: str) -> Sentence:
     return lambda a: text.format_map({**a, "count": len(a["rows"]), "listed": _rows(a["rows"])})
 
 
-def _example(text: str) -> _Sentence:
+def _example(text: str) -> Sentence:
     return lambda a: text.format_map(a) + (f"（{a['note']}）" if a["note"] else "")
 
 
@@ -89,13 +89,6 @@ def _soft(a: Mapping[str, Any]) -> str:
     return f"{counted}只在多数情况下成立：参与预测的加权，不排除任何类别，也不计入证书"
 
 
-def _confidence(a: Mapping[str, Any], text: str) -> str:
-    low, high, share = a["low"], a["high"], a["share"]
-    digits = 3 if round(low, 2) <= share <= round(high, 2) else 2
-    was = {"was": a["right"] / a["rows"], "least": low, "most": high}
-    return text.format_map({**a, **{name: f"{value:.{digits}f}" for name, value in was.items()}})
-
-
 def _confidences(a: Mapping[str, Any]) -> str:
     chance = f"，偶然情况下约有 {a['by_chance']:.2g} 个" if a["wrong"] else ""
     return (
@@ -117,7 +110,7 @@ _OF = ("prediction", "lower", "upper")
 _EMPTY = dict.fromkeys(("limits", "above", "below"), _LIMITS)
 _EMPTY |= dict.fromkeys(("error", "first", "all"), _SOURCES)
 
-FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
+FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     "cell": ("{error}", ""),
     "header": ("{error}", ""),
     "source": ("{error}", ""),
@@ -230,10 +223,10 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
         "让较宽的在较窄的开始处结束",
     ),
     "confidence": (
-        lambda a: _confidence(
+        lambda a: round_confidence(
             a, "{name} 写的是 {share:g}，{rows} 行中有 {right} 行正确（{was}，{least} 到 {most}）"
         ),
-        lambda a: _confidence(a, "改为 {was}，或检查这些行"),
+        lambda a: round_confidence(a, "改为 {was}，或检查这些行"),
     ),
     "confidences": (_confidences, ""),
     "shape-kept": ("范围与预测在整个适用范围内都符合“{shape}”", ""),
@@ -309,16 +302,8 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
 }
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
 def _cases(confidence: float) -> str:
     return "" if confidence == 1.0 else f"（{100 * confidence:.4g} % 的情况）"
-
-
-def _shares(shares: Mapping[str, float]) -> str:
-    return "，".join(f"{name} {100 * weight:.3g} %" for name, weight in shares.items())
 
 
 def _missing(a: Mapping[str, Any]) -> str:
@@ -329,14 +314,14 @@ def _missing(a: Mapping[str, Any]) -> str:
 _SIDES = {"expert": "专家的公式", "lower": "至少", "upper": "至多"}
 _SAME_RANGE = "（在范围相同的行之间）"
 
-REASONS: dict[str, _Sentence] = {
+REASONS: dict[str, Sentence] = {
     "text": "{text}",
     "rule": lambda a: f"{a['place']}，{a['rule']}：{a['text']}{_cases(a['confidence'])}",
-    "formula": lambda a: f"{_SIDES[a['side']]} {a['text']} = {_number(a['value'])}",
-    "limit": lambda a: f"{_SIDES[a['side']]} {_number(a['value'])}",
+    "formula": lambda a: f"{_SIDES[a['side']]} {a['text']} = {number_text(a['value'])}",
+    "limit": lambda a: f"{_SIDES[a['side']]} {number_text(a['value'])}",
     "conformal-classes": "水平 {level:.4g} 的统计范围：{classes} 个类别中的 {allowed} 个",
     "conformal-number": lambda a: (
-        f"水平 {a['level']:.4g} 的统计区间：两侧各 {_number(a['radius'])}"
+        f"水平 {a['level']:.4g} 的统计区间：两侧各 {number_text(a['radius'])}"
     ),
     "range-model": "由 {model} 给出的范围",
     "prediction-model": "由 {model} 给出的预测",
@@ -363,21 +348,21 @@ REASONS: dict[str, _Sentence] = {
     "expert-silent": "{model} 说 {answer}；专家没有意见",
     "expert-unheard": "{model} 说 {answer}；专家的 {expert} 的 trust 为 0",
     "model-outweighs": "{model} 的 {answer} 胜过专家的 {expert}，trust 为 {trust:g}",
-    "only-number": lambda a: f"{_number(a['answer'])} 是范围允许的唯一数值",
-    "expert-number": lambda a: f"{_number(a['answer'])} 是专家的数值，trust 为 {a['trust']:g}",
+    "only-number": lambda a: f"{number_text(a['answer'])} 是范围允许的唯一数值",
+    "expert-number": lambda a: f"{number_text(a['answer'])} 是专家的数值，trust 为 {a['trust']:g}",
     "mixed-number": lambda a: (
-        f"{_number(a['answer'])} 由专家的 {_number(a['expert'])} 与 {a['model']} 混合而成，"
+        f"{number_text(a['answer'])} 由专家的 {number_text(a['expert'])} 与 {a['model']} 混合而成，"
         f"trust 为 {a['trust']:g}"
     ),
     "model-number": lambda a: (
-        f"{a['model']} 说 {_number(a['answer'])}，在 {_number(a['low'])} 到 "
-        f"{_number(a['high'])} 之内"
+        f"{a['model']} 说 {number_text(a['answer'])}，在 {number_text(a['low'])} 到 "
+        f"{number_text(a['high'])} 之内"
     ),
     "inputs": lambda a: f"影响最大的输入：{effect_words(a['effects'])}",
-    "members": lambda a: f"参与者：{_shares(a['shares'])}",
+    "members": lambda a: f"参与者：{share_words(a['shares'])}",
     "scope-level": "超出适用范围：{feature} 的取值没有人列出",
     "scope-number": lambda a: (
-        f"超出适用范围：{a['feature']} = {_number(a['value'])}"
+        f"超出适用范围：{a['feature']} = {number_text(a['value'])}"
         f"{' ' + a['unit'] if a['unit'] else ''}，知识适用于 {a['low']:g} 到 {a['high']:g}"
     ),
 }
