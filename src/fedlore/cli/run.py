@@ -24,7 +24,7 @@ from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
 from ..report.tables import MANY, quartiles
-from ..report.verdict import Verdict, verdict
+from ..report.verdict import RunWinner, verdict
 from .lint import AcceptOption, refuse_errors
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, show_report
@@ -133,7 +133,7 @@ def _show(
     out: Path,
     screen: Screen,
     lines: Sequence[str],
-    said: Verdict | None,
+    said: RunWinner | None,
 ) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
     table = overview(gathering.setting.name, found.rows)

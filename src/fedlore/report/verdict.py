@@ -12,7 +12,7 @@ _FEWEST = 3  # sites that an interval over sites needs
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunWinner:
     """The best approach by its mean, and those that cannot be told from it."""
 
     best: str
@@ -21,7 +21,7 @@ class Verdict:
     sentence: str
 
 
-def verdict(rows: Sequence[Row], unit: str = "") -> Verdict | None:
+def verdict(rows: Sequence[Row], unit: str = "") -> RunWinner | None:
     """The winner among approaches that were all run; None where there is nothing to compare.
 
     Approaches are compared on the same seeds, or where there is one seed on the same sites. One
@@ -46,14 +46,14 @@ def verdict(rows: Sequence[Row], unit: str = "") -> Verdict | None:
         how = f"{100 * low:.1f} to {100 * high:.1f} points more than {rest[0]}, the next"
         if number:
             how = f"{low:.3g} to {high:.3g} less than {rest[0]}, the next"
-        return Verdict(best, means[best], ties, f"Best: {best}, {shown} ({how}; 95 % {over}).")
+        return RunWinner(best, means[best], ties, f"Best: {best}, {shown} ({how}; 95 % {over}).")
     if math.isnan(gaps[ties[0]].half):
         why = "one seed cannot tell more: --seeds 5 gives intervals"
     else:
         why = f"95 % {_over(scores[best])}"
     names = ", ".join(f"{name} {_shown(means[name], number, unit)}" for name in ties)
     text = f"No clear winner: {best} has the best mean, {shown}, but cannot be told from {names}"
-    return Verdict(best, means[best], ties, f"{text} ({why}).")
+    return RunWinner(best, means[best], ties, f"{text} ({why}).")
 
 
 def _scores(rows: Sequence[Row], key: str) -> dict[tuple[int, str], float]:
