@@ -29,6 +29,14 @@ from .pages import RAN, ROOT
 LIMIT = 600  # seconds that one command may take on a busy machine
 PATIENCE = 60  # seconds until a service says that it is there
 
+#: fedlore without its line a minute, which a page cannot show: only a slow machine prints it.
+_FEDLORE = """import sys
+from fedlore.cli import main, progress
+progress.MINUTE = 1e6
+sys.argv[0] = "fedlore"
+main()
+"""
+
 #: For pages that begin where `fedlore run` ended: `trained PLANTS RESULTS`, computed once.
 _TRAINED = """set -e
 cd "$SHARED"
@@ -155,13 +163,14 @@ def walking(folder: Path, shared: Path) -> Iterator[Walk]:
     tools.mkdir(parents=True)
     shared.mkdir(parents=True, exist_ok=True)
     for name, code in (
-        ("fedlore", f'exec "{sys.executable}" -m fedlore "$@"'),
+        ("fedlore", f'exec "{sys.executable}" "{tools / "without_minutes.py"}" "$@"'),
         ("python", f'exec "{sys.executable}" "$@"'),
         ("trained", _TRAINED),
         ("pip", f'exec "{sys.executable}" "{Path(__file__).with_name("extras.py")}" "$@"'),
     ):
         (tools / name).write_text(f"#!/bin/bash\n{code}\n")
         (tools / name).chmod(0o755)
+    (tools / "without_minutes.py").write_text(_FEDLORE)
     walk = Walk(folder, shared)
     try:
         yield walk
