@@ -1,7 +1,7 @@
 """Which quick tests run which functions: one run of them all, each call written down.
 
-The tests nearest to a function are those that run it and little else. What runs in another process
-is not seen; there the files are asked that speak most of the function.
+The tests nearest to a function are those that run it and little else, of every file in turn. What
+runs in another process is not seen: last the files are asked that speak most of the function.
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from .drawing import ROOT, Mutant
 
 _KEPT = 60  # tests of a function
-_FILES = 6  # that speak most of a function which no test is seen to run
+_FILES = 6  # that speak most of a function
 
 
 class Trace:
@@ -58,10 +59,21 @@ class Trace:
         passed = {test: ran for test, ran in self.ran.items() if test not in self.failed}
         for test, (_, names) in sorted(passed.items(), key=lambda one: len(one[1][1])):
             for name in names:
-                if len(tests := found.setdefault(name, [])) < _KEPT:
-                    tests.append(test)
+                found.setdefault(name, []).append(test)
+        found = {name: by_turns(tests)[:_KEPT] for name, tests in found.items()}
         seconds = {test: round(passed[test][0], 3) for tests in found.values() for test in tests}
         path.write_text(json.dumps({"functions": found, "seconds": seconds, "failed": self.failed}))
+
+
+def by_turns(tests: list[str]) -> list[str]:
+    """The first test of every file, then the second of every file, and so on."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for place, test in enumerate(tests):
+        file = test.partition("::")[0]
+        turns.append((seen[file], place, test))
+        seen[file] += 1
+    return [test for _, _, test in sorted(turns)]
 
 
 @dataclass(frozen=True)
@@ -77,14 +89,14 @@ class Nearness:
         return cls(**json.loads(path.read_text()))
 
     def tests(self, mutant: Mutant, limit: float) -> list[str]:
-        """The tests nearest to a mutant that compute for `limit` seconds together."""
+        """The tests nearest to a mutant that compute for `limit` seconds together, then files."""
         names = [f"{mutant.file}:{name}" for name in mutant.functions]
         ran = [test for name in names for test in self.functions.get(name, [])]
         asked, left = [], limit
         for test in dict.fromkeys(ran):
             if (left := left - self.seconds[test]) > 0 or not asked:
                 asked.append(test)
-        return asked or files_that_say(mutant)
+        return asked + files_that_say(mutant)
 
 
 def files_that_say(mutant: Mutant) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from studies.mutants.drawing import ROOT, SOURCE, Mutant, around, changes, draw
-from studies.mutants.nearness import Nearness, Trace
+from studies.mutants.nearness import Nearness, Trace, by_turns
 from studies.mutants.runner import Fate, report, run
 
 
@@ -60,7 +60,8 @@ def test_the_nearest_tests_run_a_function_and_little_else(tmp_path):
     trace.write(tmp_path / "near.json")
     near = Nearness.read(tmp_path / "near.json")
     mutant = Mutant("one", "a.py", 0, "", "", ("A.f.<locals>.g", "A.f"))
-    assert near.tests(mutant, 5.0) == ["near", "far"] and near.failed == ["bad"]
+    assert near.tests(mutant, 5.0)[:2] == ["near", "far"] and near.failed == ["bad"]
+    assert by_turns(["a::1", "a::2", "b::3", "a::4"]) == ["a::1", "b::3", "a::2", "a::4"]
 
 
 def test_the_report_names_survivors_and_gives_the_rate_with_its_interval():
