@@ -272,7 +272,7 @@ TABLES = (
 )
 
 
-def write_folder(table: Table, folder: Path, draw: int) -> None:
+def write_folder(table: Table, folder: Path, draw: int, tested: int = MOST_TESTED) -> None:
     """The table as the files of a federation: a folder per site, and federation.toml."""
     frame = table.load()[[*dict.fromkeys((*table.features, table.key, table.label))]].dropna()
     dice = np.random.default_rng([1000, draw])
@@ -287,7 +287,7 @@ def write_folder(table: Table, folder: Path, draw: int) -> None:
         home.mkdir(parents=True)
         columns = [*table.features, table.label]
         rows[:ROWS][columns].to_csv(home / "train.csv", index=False)
-        rows[ROWS : ROWS + MOST_TESTED][columns].to_csv(home / "test.csv", index=False)
+        rows[ROWS : ROWS + tested][columns].to_csv(home / "test.csv", index=False)
         _write_knowledge(table, home, frame)
     names = ", ".join(f'"{name}"' for name in RUN)
     (folder / "federation.toml").write_text(

@@ -5,9 +5,8 @@ import io
 import random
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -27,17 +26,6 @@ _SWAPPED = {
     "end": {"min": "max", "max": "min"},
 }
 _WORDS = {old: (kind, new) for kind, pairs in _SWAPPED.items() for old, new in pairs.items()}
-#: Rooms whose tests stand elsewhere than in a folder of their name.
-_TESTS = {
-    "checker": ("bundle/certificate",),
-    "kernel": ("kernel", "knowledge", "bundle/certificate"),
-    "look": ("report",),
-    "testing": ("extend", "laws"),
-    "words": ("knowledge", "bundle"),
-    "fedlore_coke": ("coke",),
-    "fedlore_lab": ("lab",),
-}
-_FIRST = 8  # files of tests that are asked before the room as a whole
 
 
 class Change(NamedTuple):
@@ -51,14 +39,14 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file, and the tests that are asked about it, stage by stage."""
+    """One change of one file, and the functions that it stands in."""
 
     name: str
     file: str  # below src
     start: int  # where in its text the change begins
     old: str
     new: str
-    stages: tuple[tuple[str, ...], ...]  # tests; the next stage only where one passes
+    functions: tuple[str, ...] = ()  # by their qualified names, the innermost first
 
     @property
     def change(self) -> str:
@@ -88,10 +76,10 @@ def draw(count: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
         text = texts[path]
         file = path.relative_to(root / SOURCE).as_posix()
         name = f"{file}:{text[: change.start].count(chr(10)) + 1}"
-        mutant = Mutant(name, file, *change[1:], ())
-        if name not in found and parses(mutant.apply(text)):
-            stages = tests_of(file, around(text, change.start), root=root)
-            found[name] = Mutant(name, file, *change[1:], stages)
+        if name not in found:
+            mutant = Mutant(name, file, *change[1:], around(text, change.start))
+            if parses(mutant.apply(text)):
+                found[name] = mutant
     return list(found.values())
 
 
@@ -142,35 +130,17 @@ def changes(text: str) -> Iterator[Change]:
 
 
 def around(text: str, start: int) -> tuple[str, ...]:
-    """The functions and classes that a place stands in, the innermost first."""
+    """The functions that a place stands in, by their qualified names, the innermost first."""
     row = text[:start].count("\n") + 1
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
-    return tuple(n.name for n in reversed(nodes) if n.lineno <= row <= (n.end_lineno or 0))
 
+    def inside(node: ast.AST, prefix: str) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                if child.lineno <= row <= (child.end_lineno or 0):
+                    name, plain = f"{prefix}{child.name}", isinstance(child, ast.ClassDef)
+                    yield from inside(child, f"{name}." if plain else f"{name}.<locals>.")
+                    yield from () if plain else (name,)
+            else:
+                yield from inside(child, prefix)
 
-@cache
-def _tests(root: Path) -> Mapping[str, str]:
-    """Every file of tests with its text."""
-    paths = sorted((root / "tests").rglob("test_*.py"))
-    return {path.relative_to(root).as_posix(): path.read_text() for path in paths}
-
-
-def tests_of(file: str, names: tuple[str, ...], *, root: Path) -> tuple[tuple[str, ...], ...]:
-    """Examples in the file and the tests that speak most of a place in it, then all of its room."""
-    package, *_ = parts = Path(file).with_suffix("").parts
-    room = package if package != "fedlore" else parts[1]
-    folders = tuple(f"tests/{one}" for one in _TESTS.get(room, (room,)))
-    module = re.compile(rf"\b{re.escape('.'.join(parts[:-1]))}(\.| import ){parts[-1]}\b")
-    scores: dict[str, float] = {}
-    for path, text in _tests(root).items():
-        near = path.startswith(f"tests/{'/'.join(parts[1:-1])}/") if parts[1:-1] else False
-        said = sum(bool(re.search(rf"\b{name}\b", text)) for name in names)
-        score = 3 * bool(module.search(text)) + 2 * said + near + path.startswith(folders)
-        if score > 1 or path.startswith(folders):
-            scores[path] = score
-    order = sorted(scores, key=lambda path: (-scores[path], len(_tests(root)[path])))
-    examples = () if ">>>" not in (root / SOURCE / file).read_text() else (f"{SOURCE}/{file}",)
-    first = (*examples, *(path for path in order[:_FIRST] if scores[path] > 1))
-    rest = tuple(p for p in order if p.startswith(folders) and p not in first)
-    return tuple(stage for stage in (first, rest) if stage)
+    return tuple(inside(ast.parse(text), ""))

@@ -1,7 +1,8 @@
 """`make mutants`: every drawn mutant alone in a copy of the tree, and whether a test notices.
 
-Quick tests alone are asked, those that speak most of the place first, and for so many seconds of
-computing: what they do not notice in that time has survived.
+The quick tests are run once unchanged, which tells who runs which function (`nearness.py`). Then
+each mutant is shown to the tests that run its function, the nearest first, until one fails or they
+have computed for so many seconds: what they do not notice in that time has survived.
 """
 
 import argparse
@@ -24,9 +25,10 @@ import pytest
 from fedlore.core.statistics import wilson
 
 from .drawing import ROOT, SEED, SOURCE, Mutant, draw
+from .nearness import Nearness, Trace
 
 #: Loaded before the fork: what takes seconds and holds nothing of fedlore.
-_HEAVY = ("torch", "numpy", "scipy.optimize", "onnx", "onnxruntime")
+_HEAVY = ("torch", "scipy.optimize", "onnx", "onnxruntime", "sklearn.ensemble", "pandas")
 _FAILED, _BROKEN, _NONE = 1, 2, 5  # pytest's own: failed, could not even be read, no quick test
 _EACH = 30.0  # seconds of computing for one test: what takes longer goes on for ever
 
@@ -36,90 +38,49 @@ class Fate:
     """What became of a mutant."""
 
     mutant: Mutant
-    how: str  # "killed", "survived", "survived in time" or "cannot be asked"
-    seconds: float
+    how: str  # "killed", "survived", "survived in time", "no test" or "cannot be asked"
+    seconds: float  # of computing
     told: str  # the first failure, or the last line
 
     @property
     def killed(self) -> bool:
-        return self.how.startswith("killed")
+        return self.how == "killed"
 
 
-@dataclass
-class _Seat:
-    """A copy of the tree with one mutant at a time in it."""
-
-    tree: Path
-    mutant: Mutant | None = None
-    text: str = ""
-    stage: int = 0
-    child: int = 0
-    begun: float = 0.0
-    left: float = 0.0  # seconds of computing
-
-    @property
-    def _file(self) -> Path:
-        assert self.mutant is not None
-        return self.tree / SOURCE / self.mutant.file
-
-    @property
-    def said(self) -> Path:
-        return self.tree / "said.txt"
-
-    def take(self, mutant: Mutant, limit: float) -> None:
-        self.mutant, self.stage, self.begun, self.left = mutant, 0, time.monotonic(), limit
-        self.text = self._file.read_text()
-        self._file.write_text(mutant.apply(self.text))
-        self.ask()
-
-    def ask(self) -> None:
-        assert self.mutant is not None
-        self.child = _fork(self.tree, self.mutant.stages[self.stage], self.said, self.left)
-
-    def clear(self) -> None:
-        self._file.write_text(self.text)
-        self.mutant = None
-
-
-def run(mutants: Sequence[Mutant], *, jobs: int, limit: float) -> Iterable[Fate]:
+def run(mutants: Sequence[Mutant], near: Nearness, *, limit: float) -> Iterable[Fate]:
     """The fates as they fall; the tests of a mutant compute for `limit` seconds at most."""
-    waiting = list(reversed(mutants))
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        seats = [_Seat(copy_tree(Path(folder) / str(i))) for i in range(jobs)]
-        try:
-            while waiting or any(seat.mutant for seat in seats):
-                for seat in seats:
-                    if seat.mutant is None and waiting:
-                        seat.take(waiting.pop(), limit)
-                    elif seat.mutant is not None and (fate := _look(seat)) is not None:
-                        seat.clear()
-                        yield fate
-                time.sleep(0.05)
-        finally:
-            for seat in seats:
-                if seat.mutant is not None:
-                    os.killpg(seat.child, signal.SIGKILL)
-                    os.waitpid(seat.child, 0)
+        tree = copy_tree(Path(folder))
+        for mutant in mutants:
+            file = tree / SOURCE / mutant.file
+            text = file.read_text()
+            file.write_text(mutant.apply(text))
+            yield _fate(mutant, tree, near.tests(mutant, limit / 2), limit)
+            file.write_text(text)
 
 
-def _look(seat: _Seat) -> Fate | None:
-    """The fate of the mutant in a seat, None while it is open."""
-    mutant = seat.mutant
-    assert mutant is not None
-    done, status, used = os.wait4(seat.child, os.WNOHANG)
-    if not done:
-        return None
-    code = os.waitstatus_to_exitcode(status)
-    seat.left -= used.ru_utime + used.ru_stime
-    late = code == -signal.SIGXCPU or seat.left < 1
-    if code in (0, _NONE) and seat.stage + 1 < len(mutant.stages) and not late:
-        seat.stage += 1
-        seat.ask()
-        return None
+def _fate(mutant: Mutant, tree: Path, tests: Sequence[str], limit: float) -> Fate:
+    if not tests:
+        return Fate(mutant, "no test", 0.0, "no quick test runs it")
+    said = tree / "said.txt"
+    code, seconds = _ask(tree, tests, said, limit)
     how = "killed" if code in (_FAILED, _BROKEN) or code < 0 else "cannot be asked"
-    if code in (0, _NONE) or code == -signal.SIGXCPU:
-        how = "survived in time" if late else "survived"
-    return Fate(mutant, how, time.monotonic() - seat.begun, _first_failure(seat.said))
+    if code in (0, _NONE):
+        how = "survived"
+    elif code == -signal.SIGXCPU:
+        how = "survived in time"
+    return Fate(mutant, how, seconds, _first_failure(said))
+
+
+def _ask(tree: Path, tests: Sequence[str], said: Path, limit: float) -> tuple[int, float]:
+    """How these tests of the copy end, and for how long they computed."""
+    child = _fork(tree, tests, said, limit, _Clock())
+    try:
+        _, status, used = os.wait4(child, 0)
+    except BaseException:
+        os.killpg(child, signal.SIGKILL)
+        raise
+    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
 def _first_failure(said: Path) -> str:
@@ -144,7 +105,7 @@ class _Clock:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float) -> int:
+def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float, plugin: object) -> int:
     """A child in its own group that runs these tests of the copy; torch is loaded already."""
     said.write_text("")
     child = os.fork()
@@ -167,8 +128,10 @@ def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float) -> int:
         ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
         for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
             del sys.modules[name]
-        options = ["-x", "-m", "not slow", "-p", "no:cacheprovider"]
-        code = int(pytest.main([*options, *tests], plugins=[_Clock()]))
+        options = ["-m", "not slow", "-p", "no:cacheprovider", *(["-x"] if tests else [])]
+        code = int(pytest.main([*options, *tests], plugins=[plugin]))
+        if isinstance(plugin, Trace):
+            plugin.write(tree / "nearness.json")
     except BaseException:
         traceback.print_exc()
     finally:
@@ -188,14 +151,14 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def check_unchanged(mutants: Sequence[Mutant]) -> None:
-    """Stop unless the tests pass without a mutant: else every one would be killed."""
-    tests = sorted({test for mutant in mutants for test in mutant.stages[0]})
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tree = copy_tree(Path(folder) / "tree")
-        _, status = os.waitpid(_fork(tree, tests, tree / "said.txt", 3600), 0)
-        if status:
-            raise SystemExit(f"without a mutant: {_first_failure(tree / 'said.txt')}")
+def trace(path: Path) -> Nearness:
+    """Who runs which function, read from a file or found by one run of all quick tests."""
+    if not path.exists():
+        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+            tree = copy_tree(Path(folder))
+            os.waitpid(_fork(tree, (), tree / "said.txt", 7200, Trace(tree / SOURCE)), 0)
+            shutil.copy(tree / "nearness.json", path)
+    return Nearness.read(path)
 
 
 def report(fates: Sequence[Fate]) -> str:
@@ -219,18 +182,21 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--drawn", type=int, default=300, help="how many are drawn at random")
     parser.add_argument("--seed", default=SEED, help="by default one that every release has")
     parser.add_argument("--only", default="", help="those whose file holds this")
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
     parser.add_argument("--least", type=float, default=0.85)
-    parser.add_argument("--unchecked", action="store_true", help="do not run the tests unchanged")
+    parser.add_argument(
+        "--near", type=Path, help="a file for who runs which function, for a next run"
+    )
     args = parser.parse_args(said)
     mutants = [m for m in draw(args.drawn, seed=args.seed) if args.only in m.file]
     for name in _HEAVY:
         __import__(name)
-    if not args.unchecked:
-        check_unchanged(mutants)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        near = trace(args.near or Path(folder) / "nearness.json")
+    if near.failed:
+        print(f"{len(near.failed)} tests fail without a mutant and are left out:", *near.failed)
     fates = []
-    for fate in run(mutants, jobs=args.jobs, limit=args.limit):
+    for fate in run(mutants, near, limit=args.limit):
         fates.append(fate)
         print(f"{fate.how:16} {fate.seconds:5.1f} s  {fate.mutant.name}  {fate.told}", flush=True)
     print(report(fates))

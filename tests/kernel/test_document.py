@@ -10,12 +10,12 @@ TABLE = "ash,then\n> 5,a\n"
 PLAIN = 'classes = ["a", "b"]\n[[features]]\nname = "ash"\nlow = 0\nhigh = 9\n'
 
 
-def files(more: str) -> dict[str, str]:
-    return {"knowledge.toml": PLAIN + more, "t.csv": TABLE}
+def files(more: str, first: str = "") -> dict[str, str]:
+    return {"knowledge.toml": first + PLAIN + more, "t.csv": TABLE}
 
 
-def packed(more: str) -> dict[str, bytes]:
-    return {name: text.encode() for name, text in files(more).items()}
+def packed(more: str, first: str = "") -> dict[str, bytes]:
+    return {name: text.encode() for name, text in files(more, first).items()}
 
 
 def test_what_stands_in_the_file_is_read_by_both():
@@ -49,3 +49,38 @@ def test_a_second_kind_and_a_key_that_says_nothing_are_refused_by_both(more):
         read_knowledge(files(more))
     with pytest.raises(FedloreError):
         Knowledge.read(packed(more))
+
+
+AVERAGE = '[[predict.sources]]\ntable = "t.csv"\n' * 2 + '[predict]\ncombine = "average"\n'
+GRADED = '[[predict.sources]]\nformula = "ash"\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        *((f"{key} = {value}\n", "") for value in ("1.5", "-0.1", "nan", "inf")
+          for key in ("trust", "reliance", "least_trust")),
+        ("", "[trust]\nvalue = 2.0\n"),
+        ("", '[trust]\nregions = [{where = "ash > 1", trust = 2.0}]\n'),
+        ("least_trust = 0.2\n", '[trust]\nregions = [{where = "ash > 1", trust = 0.1}]\n'),
+        *(("", f"{AVERAGE}weights = {weights}\n")
+          for weights in ("[-1, 2]", "[0, 1]", "[nan, 1]", "[1e300, 1e300]", "[1]", "[1, 1, 1]")),
+        *(("", f"{GRADED}edges = {edges}\n") for edges in ("[]", "[nan]", "[1, 2]", "[inf]")),
+        *(("", f"{GRADED}edges = [1]\nspread = {spread}\n") for spread in ("-1", "0", "nan")),
+        ("", '[[range.sources]]\nlower = "ash"\nedges = [3, 4]\n'),
+        ("", '[[features]]\nname = "ash"\n'),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_none_of_its_kind_is_refused_by_both(first, more):
+    """The kernel once read them, and its graphs were certified with probabilities above 1."""
+    with pytest.raises(KnowledgeError):
+        read_knowledge(files(more, first))
+    with pytest.raises(FedloreError):
+        Knowledge.read(packed(more, first))
+
+
+def test_edges_rise_in_single_precision():
+    three = PLAIN.replace('"b"]', '"b", "c"]')
+    for edges in ("[2, 1]", "[1, 1]", "[1.0, 1.00000001]", "[1e39, 2e39]"):
+        with pytest.raises(KnowledgeError, match="edges must increase"):
+            read_knowledge({"knowledge.toml": f"{three}{GRADED}edges = {edges}\n"})

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from fedlore.kernel.answers import said_of, value
+from fedlore.kernel.expressions import parse
 from fedlore.kernel.knowledge import read_knowledge
-from fedlore.kernel.movement import range_moves, sets_rise
+from fedlore.kernel.movement import keeps_sign, range_moves, sets_rise
+from fedlore.kernel.schema import Feature
 from fedlore.knowledge import Knowledge
 
 CELLS = ("", "a <= 5", "not (a == 3) and b >= 4")  # regions that tables can be cut along
@@ -101,3 +103,24 @@ def test_rows_that_are_refused_hide_no_fall(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert Knowledge.read(tmp_path / "knowledge.toml").orders.range == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("formula", "raises", "lowers"),
+    [
+        ("a / 2", True, False),
+        ("b - a / 4", False, True),
+        ("-3 * a + b", False, True),
+        ("0 * a", True, True),
+        ("b", True, True),
+        ("a / 0", False, False),
+        ("a - a / 2", False, False),
+        ("a * b", False, False),
+        ("sqrt(a)", False, False),
+    ],
+)
+def test_a_formula_moves_by_the_sign_of_its_factor_where_the_feature_stands_once(
+    formula, raises, lowers
+):
+    tree = parse(formula, (Feature("a"), Feature("b")))
+    assert (keeps_sign(tree, 0, 1), keeps_sign(tree, 0, -1)) == (raises, lowers)

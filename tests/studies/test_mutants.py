@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from studies.mutants.drawing import ROOT, SOURCE, Mutant, changes, draw
+from studies.mutants.drawing import ROOT, SOURCE, Mutant, around, changes, draw
+from studies.mutants.nearness import Nearness, Trace, by_turns
 from studies.mutants.runner import Fate, report, run
 
 
@@ -20,7 +21,7 @@ def test_drawn_mutants_are_valid_and_the_same_every_time():
     assert drawn != draw(12, seed="another")
     for mutant in drawn:
         ast.parse(mutant.apply(text_of(mutant)))
-        assert mutant.stages, f"{mutant.name} has no tests"
+        assert mutant.functions, f"{mutant.name} stands in no function"
 
 
 def test_changes_by_operator():
@@ -45,8 +46,26 @@ def test_changes_by_operator():
     assert all(text[one.start :].startswith(one.old) for one in changes(text))
 
 
+def test_the_nearest_tests_run_a_function_and_little_else(tmp_path):
+    text = "class A:\n    def f(self):\n        def g():\n            return 1\n        return g\n"
+    assert around(text, text.index("1")) == ("A.f.<locals>.g", "A.f")
+    trace = Trace(tmp_path)
+    trace.ran = {
+        "far": (1.0, ["a.py:A.f", "b.py:h"]),
+        "near": (3.0, ["a.py:A.f"]),
+        "late": (9.0, ["a.py:A.f", "b.py:h", "b.py:i"]),
+        "bad": (1.0, ["a.py:A.f"]),
+    }
+    trace.failed = ["bad"]
+    trace.write(tmp_path / "near.json")
+    near = Nearness.read(tmp_path / "near.json")
+    mutant = Mutant("one", "a.py", 0, "", "", ("A.f.<locals>.g", "A.f"))
+    assert near.tests(mutant, 5.0)[:2] == ["near", "far"] and near.failed == ["bad"]
+    assert by_turns(["a::1", "a::2", "b::3", "a::4"]) == ["a::1", "b::3", "a::2", "a::4"]
+
+
 def test_the_report_names_survivors_and_gives_the_rate_with_its_interval():
-    mutant = Mutant("why", "fedlore/core/a.py", 0, "a <\n b", "a > b", ((),))
+    mutant = Mutant("why", "fedlore/core/a.py", 0, "a <\n b", "a > b")
     killed, odd = Fate(mutant, "killed", 1.0, ""), Fate(mutant, "cannot be asked", 9.0, "")
     alive = Fate(replace(mutant, name="alive"), "survived in time", 2.0, "3 passed")
     told = report([killed, killed, odd, alive])
@@ -56,18 +75,17 @@ def test_the_report_names_survivors_and_gives_the_rate_with_its_interval():
 
 @pytest.mark.slow
 def test_a_run_tells_killed_from_survived():
-    text = (ROOT / SOURCE / "fedlore/privacy/secagg/crypto.py").read_text()
+    file, test = "fedlore/privacy/secagg/crypto.py", "tests/privacy/test_shamir.py"
+    text = (ROOT / SOURCE / file).read_text()
+    near = Nearness({f"{file}:split_secrets": [test]}, {test: 1.0}, [])
 
     def mutant(old, new):
-        test = "tests/privacy/test_shamir.py"
-        return Mutant(
-            new, "fedlore/privacy/secagg/crypto.py", text.index(old), old, new, ((test,),)
-        )
+        return Mutant(new, file, text.index(old), old, new, ("split_secrets",))
 
     mutants = [
-        mutant("entropy(SHARE + 15)", "entropy(3)"),
-        mutant("entropy(SHARE + 15)", "entropy(15 + SHARE)"),
-        mutant("value = 0\n", "value = 0\n    while True: pass\n"),
+        mutant("entropy(8 * (threshold - 1)", "entropy(3"),
+        mutant("entropy(8 * (threshold - 1)", "entropy((threshold - 1) * 8"),
+        mutant("powers = np.ones", "while True: pass\n    powers = np.ones"),
     ]
-    found = {fate.mutant.name: fate.how for fate in run(mutants, jobs=1, limit=60.0)}
+    found = {fate.mutant.name: fate.how for fate in run(mutants, near, limit=60.0)}
     assert list(found.values()) == ["killed", "survived", "killed"]

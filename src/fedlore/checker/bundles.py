@@ -62,7 +62,7 @@ def read_members(path: Path) -> dict[str, bytes]:
 
 def hash_faults(graph: Any, files: Any) -> list[str]:
     """What else than hashes a certificate says of files that are not shown to the checker."""
-    tables = {"graph": (graph or {}, _OUTPUT), "files": (files, _MEMBER)}
+    tables = {"graph": ({} if graph is None else graph, _OUTPUT), "files": (files, _MEMBER)}
     return [
         f"'{what}' must be hashes by name"
         for what, (table, names) in tables.items()
@@ -115,7 +115,7 @@ def read_weights(data: bytes) -> dict[str, Array]:
     """The tensors of a safetensors file."""
     try:
         (size,) = struct.unpack("<Q", data[:8])
-        head = json.loads(data[8 : 8 + size])
+        head = read_json(data[8 : 8 + size], "the weights")
         tensors = {}
         for name, about in head.items():
             if name == "__metadata__":

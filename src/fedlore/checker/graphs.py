@@ -27,7 +27,7 @@ from ..kernel.graph.knowledge import (
     squeeze,
 )
 from ..kernel.graph.numbers import SetNodes, bound_rows, compile_number_knowledge, number_outputs
-from ..kernel.graph.ops import DOUBLE, SINGLE, Array, Ops
+from ..kernel.graph.ops import CODES, DOUBLE, SINGLE, Array, Ops
 from ..kernel.knowledge import Known
 from .bundles import read_json
 from .certificate import digest
@@ -89,6 +89,10 @@ class Graph:
         graph = self.model.graph
         if any(tensor.external_data for tensor in graph.initializer):
             raise KnowledgeError("it keeps numbers in other files, and those were not certified")
+        odd = [t.name for t in graph.initializer if t.data_type not in CODES.values()]
+        odd += [i.name for i in graph.input if i.name in {t.name for t in graph.initializer}]
+        if odd:
+            raise KnowledgeError(f"'{odd[0]}' is no constant of a type that is understood")
         attribute = onnx.helper.get_attribute_value
         self.layers = [
             Layer(n.op_type, n.input, n.output, {a.name: _plain(attribute(a)) for a in n.attribute})

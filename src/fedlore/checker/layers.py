@@ -154,11 +154,8 @@ def _follow(layer: Layer, inputs: Sequence[str], constants: Mapping[str, Array])
         if op != "Expand" or first == "shape":
             raise _Odd("looks at the number of rows")
     elif op == "Gather":
-        table = first == "constant" and rest == {"rows"}
-        if not table and (first != "rows" or rest != {"constant"} or about["axis"] < 1):
+        if kinds != {"rows", "constant"}:  # along which axis is seen by the sizes
             raise _Odd("looks rows up in rows")
-        if table and about["axis"] != 0:
-            raise _Odd("is of no known form")
     elif op not in EACH:
         if first != "rows" or not rest <= {"rows" if op in BESIDE else "constant"}:
             raise _Odd("takes rows where a constant belongs, or a constant for rows")

@@ -4,10 +4,13 @@ The one reader of the file. The kernel makes its tree of what is read here, the 
 models; both open a table, a formula or limits by the entry that stands here.
 """
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from ..config import build
 from ..errors import ConfigError, KnowledgeError
@@ -215,6 +218,46 @@ ENTRIES: dict[str, dict[str, type]] = {
     "predict": {"table": TableEntry, "formula": FormulaEntry},
     "range": {"table": TableEntry, "lower": LimitsEntry, "upper": LimitsEntry},
 }
+
+
+def check_trust(*, by_row: bool, least_trust: float, **others: float | None) -> None:
+    """Refuse a λ that is no share, and one that must be no smaller beside those of rows."""
+    for name, value in {**others, "least_trust": least_trust}.items():
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
+    if least_trust and by_row:
+        raise KnowledgeError("least_trust is for one λ: say the trust of a region in [trust]")
+
+
+def check_weights(weights: Sequence[float], count: int) -> None:
+    """Refuse what is not a positive number for each of some predictions.
+
+    Sums of wilder ones are no numbers in single precision.
+    """
+    if len(weights) != count:
+        raise KnowledgeError(
+            f"there must be a weight for each of {count} predictions, got {len(weights)}"
+        )
+    if not all(1e-30 <= weight <= 1e30 for weight in weights):
+        raise KnowledgeError(f"weights must be positive, 1e-30 to 1e30, got {tuple(weights)}")
+
+
+def check_spread(spread: float) -> None:
+    """Refuse a standard deviation that is none."""
+    if not 0 < spread < math.inf:
+        raise KnowledgeError(f"spread must be a positive number, got {spread:g}")
+
+
+def check_edges(edges: Sequence[float]) -> None:
+    """Refuse edges that do not rise in single precision, because rows come in it."""
+    if not edges or not all(map(math.isfinite, edges)):
+        raise KnowledgeError(f"there must be one or more finite edges, got {tuple(edges)}")
+    with np.errstate(over="ignore"):
+        single = np.array(edges, np.float32).tolist()
+    for place in range(1, len(edges)):
+        if not single[place - 1] < single[place]:
+            before, after = edges[place - 1 : place + 1]
+            raise KnowledgeError(f"edges must increase, got {before!r} before {after!r}")
 
 
 def check_share(confidence: float | None) -> None:

@@ -20,11 +20,15 @@ from .document import (
     LimitsEntry,
     TableEntry,
     Target,
+    check_edges,
+    check_spread,
+    check_trust,
+    check_weights,
     read_document,
     read_entry,
 )
 from .expressions import Tree, columns_in, parse
-from .schema import Feature
+from .schema import Feature, Schema
 from .search import Scope
 from .sheets import Rules, Sheet, examine_rules, outcome_texts, parse_csv, refusal
 from .sources import Grades, Limits, Predicted, Side, Soft, Table, soften, split
@@ -132,6 +136,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     if FILE not in files:
         raise KnowledgeError(f"there is no {FILE}")
     said = read_document(files[FILE])
+    Schema(said.features, said.classes or ("lower", "upper"))  # refuses a name that stands twice
     plain = Around("predict", said, files)
     line = None if said.target is None else _read_line(said.target, plain)
     plain = replace(plain, line=line)
@@ -139,15 +144,19 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     parts = [split(_source(entry, replace(plain, side="range"))) for entry in said.range.sources]
     ranges = [one for hard, _ in parts for one in hard]
     weights = said.predict.weights or (1.0,) * len(predict)
+    check_weights(weights, len(predict))
+    trust, rows = said.trusts.value, _read_row_trust(said)
+    check_trust(trust=trust, reliance=said.reliance, least_trust=said.least_trust,
+                by_row=rows is not None)  # fmt: skip
     return Known(
         said.features,
         said.classes,
-        max(said.trusts.value if said.reliance is None else said.reliance, said.least_trust),
+        max(trust if said.reliance is None else said.reliance, said.least_trust),
         said.conflict,
         Side(predict, said.predict.combine, weights=weights),
         Side(ranges, said.range.combine, said.range.empty),
         directions=_read_directions(said),
-        row_trust=_read_row_trust(said),
+        row_trust=rows,
         soft=tuple(one for _, soft in parts for one in soft),
         line=line,
         least_trust=said.least_trust,
@@ -165,6 +174,16 @@ class Around:
 
     def tree(self, text: str | None) -> Tree | None:
         return None if text is None else parse(text, self.said.features)
+
+    def cells(self, edges: tuple[float, ...]) -> Line | Grades:
+        """The line, or the classes that numbers are cut into."""
+        if self.line is not None:
+            return self.line
+        edges = edges or self.said.edges
+        check_edges(edges)
+        if len(edges) + 1 != len(self.said.classes):
+            raise KnowledgeError(f"{len(edges)} edges do not make {len(self.said.classes)} classes")
+        return Grades(edges)
 
     def page(self, entry: TableEntry) -> Sheet:
         """The sheet that a source names."""
@@ -222,16 +241,17 @@ def _table(entry: TableEntry, around: Around) -> Any:
 
 def _formula(entry: FormulaEntry, around: Around) -> Any:
     tree = parse(entry.formula, around.said.features)
-    cells = around.line or Grades(entry.edges or around.said.edges)
     spread = entry.spread if around.line is None else None
-    return soften(Predicted(tree, cells, spread), [entry.confidence or 1.0])
+    if spread is not None:
+        check_spread(spread)
+    return soften(Predicted(tree, around.cells(entry.edges), spread), [entry.confidence or 1.0])
 
 
 def _limits(entry: LimitsEntry, around: Around) -> Any:
-    cells = around.line or Grades(entry.edges or around.said.edges)
     crossed = entry.crossed if around.line is None else "error"
     lower, upper = around.tree(entry.lower), around.tree(entry.upper)
-    return soften(Limits(lower, upper, cells, crossed), [entry.confidence or 1.0])
+    limits = Limits(lower, upper, around.cells(entry.edges), crossed)
+    return soften(limits, [entry.confidence or 1.0])
 
 
 READERS: dict[type, Callable[[Any, Around], Any]] = {
@@ -265,8 +285,8 @@ def _read_row_trust(said: Document) -> RowTrust | None:
     regions = tuple(
         (_region(one.where, said), one.trust) for one in table.regions if one.trust is not None
     )
-    if any(not 0.0 <= trust <= 1.0 for _, trust in regions):
-        raise KnowledgeError(f"λ of a region lies outside [0, 1]: {[t for _, t in regions]}")
+    for _, trust in regions:
+        check_trust(trust=trust, least_trust=0.0, by_row=True)
     learned = parse(table.formula, said.features, words=True) if table.formula else None
     return RowTrust(regions, learned) if regions or learned is not None else None
 

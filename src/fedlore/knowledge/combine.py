@@ -10,6 +10,7 @@ from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.document import Empty as Empty
+from ..kernel.document import check_weights
 from .missing import allow, find_lacking, hear
 from .protocols import PredictionModel, RangeModel
 
@@ -151,13 +152,7 @@ class Average:
         if self.weights is None:
             return
         object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
-        if len(self.weights) != len(self.predictions):
-            raise KnowledgeError(
-                f"there must be a weight for each of {len(self.predictions)} predictions, "
-                f"got {len(self.weights)}"
-            )
-        if not all(0 < weight < float("inf") for weight in self.weights):
-            raise KnowledgeError(f"weights must be positive, got {self.weights}")
+        check_weights(self.weights, len(self.predictions))
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k)."""

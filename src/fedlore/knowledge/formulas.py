@@ -15,7 +15,6 @@ defined everywhere, and a missing feature never slips through a comparison as "n
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ import numpy as np
 
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
+from ..kernel.document import check_edges, check_spread
 from ..kernel.enclosure import Boxes
 from ..kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ..kernel.intervals import Arithmetic
@@ -274,15 +274,7 @@ class GradeEdges:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
-        if not self.edges or not all(map(math.isfinite, self.edges)):
-            raise KnowledgeError(f"there must be one or more finite edges, got {self.edges}")
-        # in single precision, because rows come in it
-        single = torch.tensor(self.edges, dtype=torch.float32).tolist()
-        for (a, b), (low, high) in zip(
-            itertools.pairwise(self.edges), itertools.pairwise(single), strict=True
-        ):
-            if not low < high:
-                raise KnowledgeError(f"edges must increase, got {a!r} before {b!r}")
+        check_edges(self.edges)
 
     @property
     def classes(self) -> int:
@@ -361,8 +353,7 @@ class SoftFormula:
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
         _check_classes(self.formula, self.edges)
-        if not 0 < self.spread < math.inf:
-            raise KnowledgeError(f"spread must be positive, got {self.spread:g}")
+        check_spread(self.spread)
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k); rows sum to 1, or to 0 where the formula is undefined."""

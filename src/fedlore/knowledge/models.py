@@ -14,6 +14,7 @@ from ..answers import Axis, Bins, Classes, Line, Measured
 from ..core.examples import Examples
 from ..core.tensors import without_gradient
 from ..errors import KnowledgeError
+from ..kernel.document import check_spread, check_trust
 from ..kernel.schema import Schema
 from .audit import Audit, count
 from .combine import AllOf, Empty
@@ -51,13 +52,8 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prediction", place_within(self.prediction, self.range))
-        reliance = self.trust if self.reliance is None else self.reliance
-        least = self.least_trust
-        for name, value in (("trust", self.trust), ("reliance", reliance), ("least_trust", least)):
-            if not 0.0 <= value <= 1.0:
-                raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
-        if least and self.row_trust is not None:
-            raise KnowledgeError("least_trust is for one λ: say the trust of a region in [trust]")
+        check_trust(trust=self.trust, reliance=self.reliance, least_trust=self.least_trust,
+                    by_row=self.row_trust is not None)  # fmt: skip
         if self.measured and (self.line is not None or (self.schema and not self.schema.ordered)):
             raise KnowledgeError(
                 f"measured = '{self.measured}' is the number that classes in order are grades of: "
@@ -65,8 +61,8 @@ class Knowledge:
             )
         if not 0.0 <= self.floor < 1.0:
             raise KnowledgeError(f"floor must lie in [0, 1), got {self.floor:g}")
-        if self.spread is not None and not 0.0 < self.spread < float("inf"):
-            raise KnowledgeError(f"spread must be a positive number, got {self.spread:g}")
+        if self.spread is not None:
+            check_spread(self.spread)
         if self.outside not in get_args(Outside):
             raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
         self._check_policies(self.line)

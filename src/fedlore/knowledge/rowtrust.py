@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
-from ..kernel.document import TrustRegion, TrustTable
+from ..kernel.document import TrustRegion, TrustTable, check_trust
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema
 from ..words import Reason
@@ -169,8 +169,7 @@ class RowTrust:
         return RowRegion(region.where, self.schema)
 
     def _check(self, place: int, region: TrustRegion) -> None:
-        if region.trust is not None and not 0.0 <= region.trust <= 1.0:
-            raise KnowledgeError(f"trust must lie in [0, 1], got {region.trust:g}")
+        check_trust(trust=region.trust, least_trust=0.0, by_row=True)
         here = self._place(region)
         here.check()
         for other in self.regions[: place - 1]:

@@ -84,6 +84,9 @@ def test_the_certificate_says_what_and_how(site):
         "never-empty": "proved",
         "prediction-inside": "proved",
     }
+    hows = {claim["claim"]: claim["how"] for claim in said["claims"]}
+    assert "each of 76 numbers was looked at" in hows["finite-weights"]  # 4 · 8 + 8 + 8 · 4 + 4
+    assert all("boxes" in hows[name] for name in ("never-empty", "prediction-inside"))
     assert said["scope"][0] == {"feature": "ash", "low": 0.0, "high": 40.0}
     assert said["scope"][3] == {"feature": "mine", "low": 0.0, "high": 2.0}
     assert said["sha256"] == seal(said)

@@ -237,6 +237,16 @@ def test_7_a_network_alone_trusts_as_its_knowledge_says(site, subject):
     assert refused(made, subject)
 
 
+def test_7_a_mixture_with_a_weight_above_1(site):
+    """Probabilities of 1.7 were proved: the certificate says λ, and the graph has the same."""
+    made = site(mixed(expert=0.3))
+    made.tensors(lambda _, v: v.shape == () and v == 0.3, lambda v: v * 0 + 1.7)
+    made.header(lambda h: h["ensemble"].__setitem__("expert", 1.7))
+    made.certificate["expert"] = 1.7
+    assert refused(made, "graph")
+    assert "expert's weight" in [line.what for line in made.check("graph") if not line.holds]
+
+
 def pooled(made):
     """The network's inputs pooled with their places, which count rows, beside them."""
     first = made.nodes("Gemm")[0]
@@ -287,6 +297,26 @@ def test_9_weights_that_are_no_numbers_under_another_name(site, name, value):
     none = made.node(where.input[0])
     made.insert(none.output[0], make("Add", [score, name], "odd"), **{name: np.float32(value)})
     none.input[0] = where.input[2] = "odd"
+    assert refused(made, "graph")
+
+
+@pytest.mark.parametrize("kind", [onnx.TensorProto.STRING, onnx.TensorProto.BFLOAT16])
+def test_9_a_weight_that_is_no_number_once_it_is_cast(site, kind):
+    made = site()
+    score, clip = guarded(made)
+    where = made.node(clip.input[0])
+    none = made.node(where.input[0])
+    nodes = make("Cast", ["mine"], "cast", to=1), make("Add", [score, "cast"], "odd")
+    made.insert(none.output[0], *nodes)
+    value = b"inf" if kind == onnx.TensorProto.STRING else float("inf")
+    made.model.graph.initializer.append(helper.make_tensor("mine", kind, [1], [value]))
+    none.input[0] = where.input[2] = "odd"
+    assert refused(made, "graph")
+
+
+def test_9_rows_that_a_graph_brings_itself(site):
+    made = site()
+    made.constant("rows", np.zeros((1, 4)))
     assert refused(made, "graph")
 
 
@@ -442,6 +472,7 @@ def test_low_a_target_from_high_to_low(site, subject):
         {"verdict": "refuted"},
         {"target": {"lower": 0.0, "upper": 1.0}},
         {"claims": []},
+        {"graph": False},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -452,10 +483,12 @@ def test_low_free_fields_of_a_certificate(site, change, subject):
 
 
 @pytest.mark.parametrize("subject", ["bundle", "graph"])
-@pytest.mark.parametrize("key", ["how", "needed", "note"])
-def test_low_free_fields_of_a_claim(site, key, subject):
+@pytest.mark.parametrize(
+    ("key", "value"), [("how", "trust me"), ("needed", 1), ("note", "trust me")]
+)
+def test_low_free_fields_of_a_claim(site, key, value, subject):
     made = site()
-    made.certificate["claims"][2][key] = "trust me"
+    made.certificate["claims"][2][key] = value
     assert refused(made, subject, anew=False)
 
 

@@ -87,6 +87,8 @@ OUTSIDE = {
     "a place of a bias": make("Gemm", ["rows", "square", "square"], "x", transB=1),
     "rows across rows": make("Add", ["rows", "flat"], "x"),
     "rows spread over rows": make("Expand", ["flat", "size"], "x"),
+    "one row for all": make("Gather", ["rows", "zero"], "x", axis=0),
+    "rows by rows": make("Gather", ["rows", "places"], "x", axis=0),
     "no number": make("Mul", ["rows", "none"], "x"),
     "too large a number": make("Cast", ["far"], "x", to=1),
 }
@@ -100,8 +102,10 @@ def test_what_is_not_in_the_grammar_is_refused(node):
         "none": np.full((1, 2), np.nan, np.float32),
         "far": np.full((1, 2), 1e300),
     }
-    first = [make("Gather", ["rows", "zero"], "flat", axis=1)] if "flat" in node.input else []
+    flat = {"flat", "places"} & set(node.input)
+    first = [make("Gather", ["rows", "zero"], "flat", axis=1)] if flat else []
     first += [make("Shape", ["rows"], "size")] if "size" in node.input else []
+    first += [make("Cast", ["flat"], "places", to=7)] if "places" in node.input else []
     needed = {*node.input, *(["zero"] if first else [])}
     constants["zero"] = np.array(0, np.int64)
     assert odd(*first, node, **{name: v for name, v in constants.items() if name in needed})

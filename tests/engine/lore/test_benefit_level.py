@@ -15,7 +15,8 @@ from fedlore.engine.lore.report import (
     list_parts,
     measure_line,
 )
-from fedlore.engine.lore.stacking import ClassStack, NumberStack
+from fedlore.engine.lore.stacking import MIXTURE, ClassStack, NumberStack, choose_members
+from fedlore.engine.lore.temperature import NETWORK
 from fedlore.knowledge.models import Knowledge
 from fedlore.models.own.baseline import Own, OwnModel
 
@@ -64,6 +65,16 @@ def test_the_label_of_a_row_has_no_say_in_what_is_judged_of_it(number):
     other[part] = other[part] + 5.0 if number else (other[part] + 1) % CLASSES
     again = judge(members, stack_of(other, own))
     assert torch.equal(again[part], said[part]) and not torch.equal(again[~part], said[~part])
+
+
+def test_a_page_shows_the_level_of_rows_that_had_no_say():
+    members = [StackMember(name, drawn(name, True), shared=True) for name in (NETWORK, "one")]
+    stack = stack_of(drawn("y", True))
+    line = choose_members(members, stack).report.lines[-1]
+    assert line == measure_line(MIXTURE, stack.errors(judge(members, stack)), "rmse")
+    everyone = torch.ones(ROWS, dtype=torch.bool)
+    flattered = measure_line(MIXTURE, stack.errors(stack.blend(members, everyone)), "rmse")
+    assert flattered.value < line.value
 
 
 def test_how_an_own_learner_hears_the_expert_is_chosen_by_the_rows_that_are_given():

@@ -23,7 +23,7 @@ from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_ou
 from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import ClassMember, see_classes, see_numbers, see_order
-from fedlore.models.own.trees import ExtraTrees
+from fedlore.models.own.trees import ExtraTrees, bound_signs
 from fedlore_coke.plants import coking_plants
 
 GRADES = 20
@@ -186,3 +186,18 @@ def test_where_the_order_is_no_help_learners_without_order_are_best(quick):
     assert own.best.member.name == "unordered logistic"
     few = own_order(Examples(x[:29], grade[:29]), 3)  # under ten rows a class: not tried
     assert not any(isinstance(c.member, ClassMember) for c in few.candidates)
+
+
+def test_errors_decide_between_classifiers_and_between_equals_their_doubt():
+    y = torch.tensor([0, 1])
+
+    def judged(*rows):
+        return baseline._wrong(torch.tensor(rows, dtype=torch.float64).log(), y)
+
+    sure, doubtful = judged((0.9, 0.1), (0.1, 0.9)), judged((0.6, 0.4), (0.4, 0.6))
+    assert sure < doubtful < judged((0.99, 0.01), (0.51, 0.49))
+
+
+def test_trees_do_not_split_by_what_is_withheld():
+    assert bound_signs([1.0, float("nan"), -1.0, 0.0, 1.0], 4) == [1, 0, -1, 0]
+    assert bound_signs([], 4) is None
