@@ -79,6 +79,7 @@ class Gateway:
         self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
         self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
+        self._empty: dict[bytes, int] = {}  # rings before the server had nothing for a site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
         self._loop = asyncio.new_event_loop()
@@ -249,12 +250,29 @@ class Gateway:
         if self.bell is None:
             return False
         self._waiting[key] = turn = object()
-        await self.bell.wait(self.limits.hold)
+        most = min(self.limits.hold_each * len(self._waiting), self.limits.hold_most)
+        if self.is_known_empty(key):  # else somebody rang while the server was asked
+            await self.bell.wait(max(self.limits.hold, most))
         return self._waiting.get(key) is turn
+
+    def rings(self) -> int:
+        return 0 if self.bell is None else self.bell.rings
+
+    def is_known_empty(self, key: bytes) -> bool:
+        """Whether nothing has come since the server had nothing for this site."""
+        return self.bell is not None and self._empty.get(key) == self.bell.rings
+
+    def note_empty(self, key: bytes, rings: int | None) -> None:
+        """The server had nothing for a site after so many rings, None where it had something."""
+        if rings is None:
+            self._empty.pop(key, None)
+        else:
+            self._empty[key] = rings
 
     def entered(self, key: bytes) -> None:
         """A site begins anew: what it asked for before is not waited for any more."""
         self._waiting.pop(key, None)
+        self._empty.pop(key, None)
 
     def heard(self) -> None:
         if self.bell is not None:
@@ -324,17 +342,32 @@ class Visit:
             return self._gate.open_answer(head.target)
         if path == ENTER:
             self._gate.entered(key)
-        answer = await self._ask(head, bytes(body))
-        nothing = path == PULL and answer.status == 200 and not answer.body
-        if nothing and await self._gate.hold(key):
-            if self._reader.at_eof():  # a task for one that is gone would be lost
-                raise EOFError
+        if path == PULL:
+            answer = await self._pull(head, bytes(body), key)
+        else:
             answer = await self._ask(head, bytes(body))
         if path in PUSHES and answer.status == 200:
             self._gate.heard()
         self._gate.carried(key, path, len(body), len(answer.body))
         refused = path == ENTER and 400 <= answer.status < 500
         return self._gate.lost(key) if refused else answer
+
+    async def _pull(self, head: h11.Request, body: bytes, key: bytes) -> VisitAnswer:
+        """A task, waited for a little; the server is not asked where it can have none."""
+        gate, answer = self._gate, VisitAnswer(200, b"")
+        if not gate.is_known_empty(key):
+            answer = await self._ask_for_task(head, body, key)
+        if answer.status == 200 and not answer.body and await gate.hold(key):
+            if self._reader.at_eof():  # a task for one that is gone would be lost
+                raise EOFError
+            answer = await self._ask_for_task(head, body, key)
+        return answer
+
+    async def _ask_for_task(self, head: h11.Request, body: bytes, key: bytes) -> VisitAnswer:
+        rings = self._gate.rings()  # before, since a task may come meanwhile
+        answer = await self._ask(head, body)
+        self._gate.note_empty(key, None if answer.body or answer.status != 200 else rings)
+        return answer
 
     async def _ask(self, head: h11.Request, body: bytes) -> VisitAnswer:
         port = self._gate.upstream()

@@ -22,6 +22,8 @@ class GateLimits:
     burst: float = 1000.0  # requests at once
     answer: float = 30.0  # seconds that the server may take
     hold: float = 2.0  # seconds for which a site that asks for tasks is kept waiting for one
+    hold_each: float = 0.05  # at least so many for each site: the server has a word with all
+    hold_most: float = 10.0  # a site takes a server for stopped after 15
 
 
 class Strangers:
