@@ -257,7 +257,7 @@ class Remote:
         return self.check(task, reply)
 
 
-PAUSE = 0.002  # seconds between two looks for each answer that is out: a look is a question for all
+PAUSE = 0.003  # seconds between two looks for each answer that is out: a look is a question for all
 MOST_STALLS = 2  # deadlines that a site may let pass in one training
 
 AHEAD, BEHIND = 5.0, 300.0  # seconds that a site's clock may be off, as Flower has it

@@ -79,7 +79,7 @@ class Gateway:
         self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
         self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
-        self._empty: dict[bytes, int] = {}  # rings before the server had nothing for a site
+        self._asked: dict[bytes, int] = {}  # rings before the server was last asked for a site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
         self._loop = asyncio.new_event_loop()
@@ -251,28 +251,26 @@ class Gateway:
             return False
         self._waiting[key] = turn = object()
         most = min(self.limits.hold_each * len(self._waiting), self.limits.hold_most)
-        if self.is_known_empty(key):  # else somebody rang while the server was asked
+        if self.is_up_to_date(key):  # else somebody rang while the server was asked
             await self.bell.wait(max(self.limits.hold, most))
         return self._waiting.get(key) is turn
 
-    def rings(self) -> int:
-        return 0 if self.bell is None else self.bell.rings
+    def is_up_to_date(self, key: bytes) -> bool:
+        """Whether nothing has come since the server was asked for this site.
 
-    def is_known_empty(self, key: bytes) -> bool:
-        """Whether nothing has come since the server had nothing for this site."""
-        return self.bell is not None and self._empty.get(key) == self.bell.rings
+        A second task that was there then is found after the wait.
+        """
+        return self.bell is not None and self._asked.get(key) == self.bell.rings
 
-    def note_empty(self, key: bytes, rings: int | None) -> None:
-        """The server had nothing for a site after so many rings, None where it had something."""
-        if rings is None:
-            self._empty.pop(key, None)
-        else:
-            self._empty[key] = rings
+    def asks(self, key: bytes) -> None:
+        """The server is asked for tasks of a site."""
+        if self.bell is not None:
+            self._asked[key] = self.bell.rings
 
     def entered(self, key: bytes) -> None:
         """A site begins anew: what it asked for before is not waited for any more."""
         self._waiting.pop(key, None)
-        self._empty.pop(key, None)
+        self._asked.pop(key, None)
 
     def heard(self) -> None:
         if self.bell is not None:
@@ -355,18 +353,14 @@ class Visit:
     async def _pull(self, head: h11.Request, body: bytes, key: bytes) -> VisitAnswer:
         """A task, waited for a little; the server is not asked where it can have none."""
         gate, answer = self._gate, VisitAnswer(200, b"")
-        if not gate.is_known_empty(key):
-            answer = await self._ask_for_task(head, body, key)
+        if not gate.is_up_to_date(key):
+            gate.asks(key)
+            answer = await self._ask(head, body)
         if answer.status == 200 and not answer.body and await gate.hold(key):
             if self._reader.at_eof():  # a task for one that is gone would be lost
                 raise EOFError
-            answer = await self._ask_for_task(head, body, key)
-        return answer
-
-    async def _ask_for_task(self, head: h11.Request, body: bytes, key: bytes) -> VisitAnswer:
-        rings = self._gate.rings()  # before, since a task may come meanwhile
-        answer = await self._ask(head, body)
-        self._gate.note_empty(key, None if answer.body or answer.status != 200 else rings)
+            gate.asks(key)
+            answer = await self._ask(head, body)
         return answer
 
     async def _ask(self, head: h11.Request, body: bytes) -> VisitAnswer:

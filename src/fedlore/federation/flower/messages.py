@@ -31,7 +31,8 @@ from .names import (
 _PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
 _PACKED = "tensors"  # all bundles in one value, in the order of their layouts
 _INLINE = 2_000_000  # bytes up to which they are: every array costs requests of its own
-_AT_ONCE = 32  # messages that are pushed or pulled together
+_AT_ONCE = 32  # messages that are pushed together
+_IN_SIGHT = 128  # heads of replies that are fetched together
 
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
@@ -254,8 +255,8 @@ class RunCourier:
             self._drop(reply)  # in half, and nobody waits for the rest
         # a head is given out once: asked again, the server would call its message lost
         open_ones = [name for name in message_ids if name not in self._arriving]
-        for first in range(0, len(open_ones), _AT_ONCE):
-            ids = open_ones[first : first + _AT_ONCE]
+        for first in range(0, len(open_ones), _IN_SIGHT):
+            ids = open_ones[first : first + _IN_SIGHT]
             heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=ids))
             for head, tree in zip(heads.messages_list, heads.message_object_trees, strict=True):
                 about, name = head.metadata.reply_to_message_id, head.metadata.message_id
