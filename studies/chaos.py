@@ -108,7 +108,7 @@ class Disturbed:
         code = self.training.code()
         if code not in (None, 0):  # a round was void too often: its owner goes on
             self.gave_up += 1
-            self.train("--resume" if self.rounds() >= 0 else "")
+            self.train("--resume")
         return code == 0
 
     def disturb(self, what: str) -> None:
@@ -119,7 +119,7 @@ class Disturbed:
         if what.startswith("kill"):
             child.kill()
             if child is self.training:
-                self.train("--resume" if self.rounds() >= 0 else "")
+                self.train("--resume")
             elif child is self.household.server:
                 self.household.restart_server()
             else:

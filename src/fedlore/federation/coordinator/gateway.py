@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from functools import partial
 
 import h11
 
@@ -34,6 +35,11 @@ HEALTH, AUTHORITY = "/health", "/authority"  # what anybody may ask
 HUNG_UP = (OSError, EOFError, h11.RemoteProtocolError)  # somebody has hung up
 _PASSED = (b"content-type", b"accept")
 _PIECE = 65_536
+
+
+def _hang_up(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class TurnedAway(Exception):
@@ -141,7 +147,9 @@ class Gateway:
         task = asyncio.current_task()
         assert task is not None
         number = id(task)
-        crowd = self._strangers.add(number, who, task.cancel)
+        # not by cancelling the task: a handshake that has not begun would keep a closed socket's
+        # number, and whoever gets that number next would be hung up on
+        crowd = self._strangers.add(number, who, partial(_hang_up, line))
         if crowd:
             self._refusals.note(crowd, "too many connections that nobody has signed on")
         try:

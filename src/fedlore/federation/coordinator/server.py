@@ -73,7 +73,7 @@ def serve_federation(
                 lambda: shown_authorities(folder),
                 log,
                 keeper.lose,
-                GateLimits(reply=federation.largest_answer << 20),
+                GateLimits.for_sites(len(keeper.keys()), reply=federation.largest_answer << 20),
                 alarm=alarm,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
                 bell=bell,
