@@ -1,33 +1,38 @@
 """A deployed federation under random kills, stops and cut connections, against an undisturbed one.
 
-Four plants. With a quorum of all of them every round must be finished with everybody's answer, so
-that the result has the bits of a training in one process in which nothing happened; with a smaller
-one every round must be finished. Sites reach the server through a relay of this script, which can
-cut all lines. Written down: what was done, how long it took from the last disturbance to the next
-finished round, and whether the weights are the same.
+Four plants. Every round must be finished, with a quorum of all of them with everybody's answer, and
+each must have the bits of a training in one process in which the same sites answered and nothing
+else happened. Sites reach the server through a relay of this script, which can cut all lines.
+Written down: what was done, how long it took from the last disturbance to the next finished round,
+and how many rounds have the same bits.
 """
 
 import argparse
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from fedlore.core.tree import flatten
-from fedlore.engine import Local, federate
-from fedlore.engine.loop import scale_together
+from fedlore.core.scaler import Scaler
+from fedlore.core.tree import Payload, flatten
+from fedlore.core.wire import Reply, Task, Transport
+from fedlore.engine import Local, Recipe, Run, federate
+from fedlore.engine.loop import start_run
+from fedlore.errors import FedloreError
 from fedlore.federation.coordinator.training import coordinator_filters
 from fedlore.federation.household import Household, local_sites, run_household
-from fedlore.federation.journal import Journal, read_state
+from fedlore.federation.journal import Journal, JournalEntry
 from fedlore.federation.processes import Child, fedlore_command, free_port
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
@@ -103,7 +108,7 @@ class Disturbed:
         code = self.training.code()
         if code not in (None, 0):  # a round was void too often: its owner goes on
             self.gave_up += 1
-            self.train("--resume" if self.rounds() >= 0 else "")
+            self.train("--resume")
         return code == 0
 
     def disturb(self, what: str) -> None:
@@ -114,7 +119,7 @@ class Disturbed:
         if what.startswith("kill"):
             child.kill()
             if child is self.training:
-                self.train("--resume" if self.rounds() >= 0 else "")
+                self.train("--resume")
             elif child is self.household.server:
                 self.household.restart_server()
             else:
@@ -146,60 +151,153 @@ def make_folder(folder: Path, rounds: int, masked: bool, quorum: float) -> Relay
     return relay
 
 
-def undisturbed(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of the same training in one process."""
-    federation = read_deployed(folder)
-    clients = [read_kit(home).client(federation.schema) for home in local_sites(folder)]
-    terms = terms_of(federation, run="", participants=SITES)
-    filters = coordinator_filters(terms)
-    recipe = terms.recipe()
-    recipe = replace(
-        recipe, scaler=scale_together(guard_transport(Local(clients, recipe), filters))
-    )
-    run = federate(guard_transport(Local(clients, recipe), filters), recipe, federation.rounds)
-    return flatten(recipe.algorithm.send(run.state))
+class Kept:
+    """Every round of the journal, which keeps the last few itself, and when it was finished."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rounds: dict[tuple[str, int], tuple[float, JournalEntry]] = {}  # by run and round
+        self._folder, self._seen = folder, set[float]()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def look(self) -> None:
+        with suppress(FileNotFoundError, FedloreError):
+            for path in reversed(Journal(self._folder).files()):
+                when = path.stat().st_mtime
+                if when not in self._seen:
+                    entry = _read(path)
+                    self.rounds.setdefault((entry.about["run"], entry.run.round), (when, entry))
+                    self._seen.add(when)
+
+    def waits(self, events: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Seconds from the last disturbance before a round to its end, and what it was."""
+        ends = sorted(when for when, _ in self.rounds.values())
+        found = []
+        for before, end in zip(ends, ends[1:], strict=False):
+            since = [(end - when, what) for when, what in events if before < when < end]
+            found += since[-1:]
+        return found
+
+    def _watch(self) -> None:
+        while True:
+            self.look()
+            time.sleep(0.2)
+
+
+def _read(path: Path) -> JournalEntry:
+    """One round of a journal, read alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / path.name).write_bytes(path.read_bytes())
+        entry, wrong = Journal(Path(folder)).last()
+    if entry is None:
+        raise FedloreError(wrong[0])
+    return entry
+
+
+@dataclass
+class Survivors:
+    """Sites in this process of which only some answer, by rounds."""
+
+    transport: Local
+    names: dict[int, list[str]]
+
+    def clients(self) -> Sequence[str]:
+        return self.transport.clients()
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        return self.transport.exchange(task, [n for n in to if n in self.names[task.round]])
+
+
+def compare(folder: Path, kept: Kept) -> dict[str, object]:
+    """The rounds of the journal against those of one process in which the same sites answer."""
+    federation, same, heard, unseen = read_deployed(folder), 0, [], 0
+    for run in {run for run, _ in kept.rounds}:  # another one where a training began anew
+        entries = {n: entry for (of, n), (_, entry) in kept.rounds.items() if of == run}
+        names = {
+            n: [site for site, last in entry.run.accepted.items() if last == n]
+            for n, entry in entries.items()
+        }
+        unseen += max(entries) + 1 - len(entries)
+        if 0 not in entries or unseen:
+            continue
+        first = entries[0]
+        terms = terms_of(federation, run=run, participants=SITES)
+        terms = terms.scaled(Scaler.read(first.common["scaler"], terms.inputs))
+        clients = [read_kit(home).client(federation.schema) for home in local_sites(folder)]
+        recipe = terms.recipe()
+        sites = guard_transport(
+            Survivors(Local(clients, recipe), names), coordinator_filters(terms)
+        )
+        same += _same_rounds(sites, recipe, federation.rounds, entries)
+        heard += [len(names[n]) for n in entries if n]
+    row: dict[str, object] = {"merged rounds": len(heard), "with the same bits": same}
+    row |= {"with everybody": heard.count(SITES), "fewest in a round": min(heard, default=0)}
+    return row | {"rounds not seen": unseen}
+
+
+class Over(Exception):
+    """A run was given up after this round."""
+
+
+def _same_rounds(
+    sites: Transport, recipe: Recipe, rounds: int, entries: dict[int, JournalEntry]
+) -> int:
+    equal = []
+
+    def look(run: Run) -> None:
+        equal.append(_equal(run.state, entries[run.round].run.state))
+        if run.round == max(entries):
+            raise Over
+
+    with suppress(Over):
+        federate(
+            sites, recipe, rounds, start=start_run(recipe, entries[0].about["salt"]), on_round=look
+        )
+    return sum(equal)
+
+
+def _equal(a: Payload, b: Payload) -> bool:
+    one, other = flatten(a), flatten(b)
+    return one.keys() == other.keys() and all(torch.equal(one[n], other[n]) for n in one)
 
 
 def measure(options: argparse.Namespace, masked: bool) -> dict[str, object]:
     rounds, quorum = options.rounds, options.quorum
-    dice, waits, done = random.Random(options.seed), [], dict.fromkeys(KINDS, 0)
+    dice, events = random.Random(options.seed), list[tuple[float, str]]()
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "fed"
         relay = make_folder(folder, rounds, masked, quorum)
+        kept = Kept(folder / "journal")
         if options.ahead:
             threading.Thread(target=_keep_ahead, daemon=True).start()
         with run_household(folder, say=print) as household:
             chaos, began = Disturbed(folder, household, relay, dice), time.monotonic()
-            for _ in range(options.events):
-                if chaos.over() or chaos.rounds() >= rounds - 1:
-                    break
+            while len(events) < options.events and not chaos.over():
                 what = dice.choice(KINDS)
                 chaos.disturb(what)
-                done[what] += 1
+                events.append((time.time(), what))
+                print(
+                    f"{time.monotonic() - began:.0f} s, round {chaos.rounds()}: {what}", flush=True
+                )
                 # on the way to the next round another disturbance may come, or not before it
-                calm, before, since = dice.random() < 0.5, chaos.rounds(), time.monotonic()
-                pause = dice.uniform(0.0, 1.0)
-                while not chaos.over() and (calm or time.monotonic() - since < pause):
+                left = (rounds - chaos.rounds()) / max(1, options.events - len(events))
+                calm, before = dice.random() < 0.6 * left, chaos.rounds()
+                end = time.monotonic() + dice.uniform(0.0, 1.0)
+                while not chaos.over() and (calm or time.monotonic() < end):
                     if chaos.rounds() > before:
-                        waits.append((time.monotonic() - since, what))
                         break
                     time.sleep(0.05)
-            since, before = time.monotonic(), chaos.rounds()
             while not chaos.over():
                 time.sleep(0.1)
             took = time.monotonic() - began
-        found = flatten(read_state(folder / "shared.weights")[1])
-        wanted = undisturbed(folder)
-        rows = Journal(folder / "journal").last()[0].run.rows  # type: ignore[union-attr]
-    same = found.keys() == wanted.keys() and all(torch.equal(found[n], wanted[n]) for n in wanted)
-    merged = [row["merged"] for row in rows if "merged" in row]
-    longest, why = max(waits, default=(0.0, ""))
-    row: dict[str, object] = {"masked": masked, "quorum": quorum, "rounds": len(merged)}
-    row |= {"events": sum(done.values()), "rounds with everybody": merged.count(SITES)}
-    row |= {"fewest in a round": min(merged), "same bits": same}
+        kept.look()
+        compared = compare(folder, kept)
+        if options.keep:
+            shutil.copytree(folder, options.keep, dirs_exist_ok=True)
+    longest, why = max(kept.waits(events), default=(0.0, ""))
+    row: dict[str, object] = {"masked": masked, "quorum": quorum, "seed": options.seed}
+    row |= {"events": len(events), **compared, "ended by itself": chaos.gave_up}
     row |= {"seconds": round(took), "longest wait": round(longest, 1), "after": why}
-    row |= {"given up and resumed": chaos.gave_up, **done}
-    return row
+    return row | {kind: sum(what == kind for _, what in events) for kind in KINDS}
 
 
 def _keep_ahead() -> None:
@@ -221,6 +319,7 @@ def main() -> None:
     parser.add_argument("--modes", default="plain,masked")
     parser.add_argument("--quorum", type=float, default=1.0)
     parser.add_argument("--ahead", action="store_true", help=_keep_ahead.__doc__)
+    parser.add_argument("--keep", help="a folder for the federation's files afterwards")
     parser.add_argument("--out", default="results/chaos.md")
     options = parser.parse_args()
     os.environ["CHAOS"] = str(os.getpid())

@@ -1,5 +1,6 @@
 """A bad site among real processes: what it can do to the others, and what is said of it."""
 
+import json
 import sys
 import threading
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from fedlore.federation.processes import Child
 
 from .test_chosen import MENU
 from .test_masked import HIDDEN
-from .test_processes import running, trial
+from .test_processes import running, start_training, trial
 from .test_strangers import superlink_of
 
 pytestmark = pytest.mark.slow
@@ -57,6 +58,17 @@ def respond(message, site, answerer):
         sums = task.kind in ("vote", "gram", "moments")
         return replace(reply, upload=times, rows=1000 * reply.rows) if sums else reply
     return usual(message, site, boasting)
+node.respond = respond
+"""
+RUDE = """
+from fedlore.federation.remote import Refusal
+def respond(message, site, answerer):
+    def rude(task, terms):
+        if task.kind == "train":
+            raise Refusal("\\x1b[2J\\n" + 100_000 * "x")
+        reply = answerer(task, terms)
+        return replace(reply, metrics={'ta"}\\n\\x1b[31m': 1.0})
+    return usual(message, site, rude)
 node.respond = respond
 """
 
@@ -128,3 +140,12 @@ def test_a_thousand_times_the_rows_turn_no_choice_and_are_named(tmp_path):
     rejected = [n for n in notices if n.what == "rejected"]
     assert {n.site for n in rejected} == {BAD} and {n.kind for n in rejected} >= {"gram", "vote"}
     assert all("rows" in n.detail for n in rejected), rejected
+
+
+def test_what_a_site_says_does_nothing_to_a_screen_or_a_page(tmp_path):
+    folder = trial(tmp_path / "fed", sites=3, rounds=2)
+    with bad_site(folder, RUDE):
+        child = start_training(folder)
+        assert child.wait(300) == 0, child.tail()
+    said = child.tail() + json.dumps(read_status(folder), ensure_ascii=False)
+    assert "\\x1b[2J\\n" in said and "\x1b" not in said and 1000 * "x" not in said

@@ -53,6 +53,20 @@ def test_a_site_is_kept_waiting_until_there_are_tasks(stage):
     ringer.close()
 
 
+def test_while_nobody_rings_the_server_is_asked_once_a_wait(tmp_path):
+    """Hundreds of sites that wait would keep it busy otherwise."""
+    stage = Stage(tmp_path, hold=0.1)
+    stage.gate.bell = DoorBell(TOKEN)
+    with stage.serving(), stage.gate, stage.client() as client:
+        asked = []
+        for turn in range(4):
+            if turn == 3:
+                stage.gate.bell.rings += 1  # while the site did not wait
+            client.post(PULL, content=b"", headers=signed())
+            asked.append(len(stage.behind.seen) - sum(asked))
+        assert asked == [2, 1, 1, 2]  # the first time, and after a ring, also before the wait
+
+
 def test_a_site_that_began_anew_is_not_robbed_by_what_it_asked_before(stage):
     """A task that went to the old request would be lost until the deadline."""
     found, ringer = [], Ringer(stage.gate.bell.port, TOKEN)

@@ -242,6 +242,12 @@ def test_a_flood_of_silent_strangers_shuts_nobody_out(tmp_path):
     assert any("too many connections" in line for line in stage.lines)
 
 
+def test_sites_of_one_address_may_all_come_at_once():
+    assert GateLimits.for_sites(4) == GateLimits()
+    many = GateLimits.for_sites(200, reply=7)
+    assert (many.strangers, many.address, many.reply) == (400, 200, 7)
+
+
 def test_who_floods_the_gate_shuts_out_himself_alone(tmp_path):
     """Another address that was slow to begin its handshake still has its line."""
     with staged(tmp_path, strangers=8, address=6, patience=30.0) as stage:

@@ -1,5 +1,6 @@
 """What a coordinator gives a site: weighed by the site's own rows before it takes a place."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from fedlore.federation.household import local_sites
 from fedlore.federation.journal import read_state
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.site import audit
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import read_terms
 
@@ -60,6 +62,27 @@ def test_a_network_that_is_wrong_of_the_sites_own_rows_gets_no_weight(finished, 
     assert accuracy(folder) > before - 0.15  # 30 test rows
     worker(task, text)  # the honest network has its weight again
     assert own_models(folder)["plant-1"].ensemble.network > 0.0
+    assert accuracy(folder) == before
+
+
+def test_what_a_hostile_coordinator_gives_never_takes_the_place_of_a_better_local_model(
+    finished, monkeypatch
+):
+    """Networks that are sure of what is wrong, folds included, and a start without own models."""
+    folder, worker, task = finished
+    home = local_sites(folder)[0]
+    text, before = read_state(home / "personal.weights")[0]["terms"], accuracy(folder)
+    sent = {k: b if k == "one_shot" else turned(b) for k, b in task.sent.items()}
+    start = {"shares": torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)}
+    hostile = replace(task, sent=sent | {"start": start})
+    monkeypatch.setattr(audit, "REPEATS", 9)  # else the fourth is refused
+    worker(hostile, text)
+    model, page = own_models(folder)["plant-1"], json.loads((home / "benefit.json").read_text())
+    said = {line["name"]: line["value"] for line in page["lines"]}
+    assert said["mixture"] < said["local best"] - 0.2  # what the attack would have brought
+    assert model.ensemble.network == 0.0 and len(model.ensemble.members) == 1
+    assert "does not pay" in page["sentence"] and "keeps its local best" in page["sentence"]
+    worker(task, text)  # the honest ones have their place again
     assert accuracy(folder) == before
 
 

@@ -95,14 +95,14 @@ def test_a_slow_site_is_waited_for_until_the_deadline_and_its_answer_then_droppe
 def test_too_few_answers_end_the_exchange_with_the_numbers():
     transport, _ = remote(Paper(here={"a": "1"}))
     with pytest.raises(QuorumLost, match="round 4: 1 of 3 sites .* the quorum is 2"):
-        transport.exchange(Task("train", 4), "abc")
+        list(transport.exchange(Task("train", 4), "abc"))
 
 
 def test_a_quorum_that_cannot_come_is_not_waited_for():
     wrong = {s: {"wrong": "refused", "detail": "policy"} for s in "ab"}
     transport, notices = remote(Paper(here=everyone(), wrong=wrong), deadline=600.0)
     with pytest.raises(QuorumLost):
-        transport.exchange(Task("train", 1), "abc")
+        list(transport.exchange(Task("train", 1), "abc"))
     assert {(n.site, n.detail) for n in notices if n.what == "refused"} == {
         ("a", "policy"),
         ("b", "policy"),
@@ -168,10 +168,10 @@ def test_a_filter_needs_as_many_answers_to_a_task_of_its_own_as_it_says():
     assert [n.site for n in notices if n.what == "silent"] == ["c"]
     assert notices[-1].seconds > 0.25  # until the deadline: it might have come back
     with pytest.raises(QuorumLost, match="the quorum is 3"):
-        transport.exchange(Task("train", 1), "abc")
+        list(transport.exchange(Task("train", 1), "abc"))
     transport, _ = remote(Paper(here={"a": "1"}), quorum=3, needed=2)
     with pytest.raises(QuorumLost, match="the quorum is 2"):
-        transport.exchange(own, "abc")
+        list(transport.exchange(own, "abc"))
 
 
 def test_what_others_say_is_one_short_line():
@@ -188,12 +188,12 @@ def test_a_site_that_stalls_twice_is_left_out_named_and_asked_again_once_it_is_s
     assert (2, "c") in post.asked and (3, "c") not in post.asked
     silent = [n for n in notices if n.what == "silent"]
     assert [n.site for n in silent] == ["c", "c"] and "left out" in silent[1].detail
-    transport.exchange(Task("unmask", 3), "abc")  # of a filter: no other training
+    list(transport.exchange(Task("unmask", 3), "abc"))  # of a filter: no other training
     assert post.asked[-1] == (3, "b")
     post.here["c"] = "2"
-    transport.exchange(Task("train", 4), "abc")
+    list(transport.exchange(Task("train", 4), "abc"))
     assert (4, "c") in post.asked
-    transport.exchange(Task("train", 1, trial="0/0/3"), "abc")  # another training
+    list(transport.exchange(Task("train", 1, trial="0/0/3"), "abc"))  # another training
     assert (1, "c") in post.asked[-3:]
 
 
@@ -202,7 +202,7 @@ def test_who_stalls_is_waited_for_where_there_is_no_quorum_otherwise():
     transport, _ = remote(post, deadline=0.05, quorum=3)
     for round in (1, 2, 3):
         with pytest.raises(QuorumLost):
-            transport.exchange(Task("train", round), "abc")
+            list(transport.exchange(Task("train", round), "abc"))
     assert (3, "c") in post.asked
 
 

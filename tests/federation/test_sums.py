@@ -2,24 +2,28 @@
 
 import itertools
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
 
-from fedlore.core.wire import SUMMED, Task, name_content
+from fedlore.core.tree import flatten
+from fedlore.core.wire import SUMMED, Task, name_content, name_quantity
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together, start_run
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.household import local_sites
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.site import guard
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.sums import DataVersion, SumLedger
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
-from fedlore.privacy.filters import WITHHELD
+from fedlore.privacy.filters import WITHHELD, apply_halves
 from fedlore.privacy.secagg.filter import SecureAggregation
 
 from .inside import Inside, around, edited
@@ -227,17 +231,23 @@ class Memory:
         self.kept.append(facts)
 
 
-def opened(schedule, sites, helper=""):
-    """What a coordinator reads of a schedule: the cohorts of each content, by the real ledgers.
+def answered(schedule, sites, helper=""):
+    """What a coordinator reads of a schedule: number, content and cohort, by the real ledgers.
 
     A helper agrees to everything.
     """
     ledgers = {name: SumLedger(Memory(), "run", DataVersion("d", "d")) for name in sites}
-    found = {}
     for number, (content, cohort) in enumerate(schedule):
         task = Task("train", number, {"model": {content: torch.zeros(1)}})
         if all(site == helper or _agrees(ledgers[site], task, cohort) for site in cohort):
-            found.setdefault(content, []).append(cohort)
+            yield number, content, cohort
+
+
+def opened(schedule, sites, helper=""):
+    """The cohorts of each content."""
+    found = {}
+    for _, content, cohort in answered(schedule, sites, helper):
+        found.setdefault(content, []).append(cohort)
     return found
 
 
@@ -309,6 +319,63 @@ def test_the_recipe_twice_with_one_or_two_dropouts_tells_no_single_site(count):
     assert would > 0
 
 
+@pytest.fixture(scope="module")
+def uploads(tmp_path_factory):
+    """All that two honest trainings sum: content, kind, and what each site puts into it."""
+    found, patch = {}, pytest.MonkeyPatch()
+    training = [0]
+
+    def note(halves, task, reply, **more):
+        if task.kind in SUMMED:
+            flat = [t.flatten().double() for _, t in sorted(flatten(reply.upload).items())]
+            place = (training[0], task.trial, task.kind, task.round, name_quantity(task))
+            found.setdefault(place, {})[reply.client] = torch.cat(flat)
+        return apply_halves(halves, task, reply, **more)
+
+    with patch.context() as patched:
+        inside = Inside(chosen(tmp_path_factory.mktemp("sums") / "fed", secure=True), patched)
+        patched.setattr(guard, "apply_halves", note)
+        for training[0] in (1, 2):
+            inside.train()
+    return [(place[-1], place[2], each) for place, each in found.items()]
+
+
+def nearest(uploads, schedule, sites, ledgers=True):
+    """By kind, how near two sums come to the upload of the one site that they differ by.
+
+    In lengths of it. Whatever was asked is taken for the same: rounds that follow each other, too.
+    """
+    best = {}
+    read = answered(schedule, sites) if ledgers else [(n, *q) for n, q in enumerate(schedule)]
+    sums = [(uploads[n][1], uploads[n][2], set(cohort)) for n, _, cohort in read]
+    for kind, less, few in (one for one in sums if len(one[2]) < len(sites)):
+        for other, more, all_ in sums:
+            gone = all_ - few
+            if other != kind or not few < all_ or len(gone) != 1:
+                continue
+            (site,) = gone
+            if more[site].shape == less[site].shape:
+                guess = sum(more[s] for s in all_) - sum(less[s] for s in few)
+                error = float((guess - more[site]).norm() / more[site].norm())
+                best[kind] = min(best.get(kind, error), error)
+    return best
+
+
+@pytest.mark.parametrize("dropouts", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_no_two_sums_of_the_recipe_come_near_a_single_upload(uploads, dropouts):
+    """Measured on real uploads, every pattern of dropouts in two trainings, 4 sites."""
+    sites = sorted(uploads[0][2])
+    best, bare = {}, {}
+    for schedule in patterns([content for content, *_ in uploads], sites, dropouts):
+        schedule = [(content, cohort if len(cohort) >= 3 else ()) for content, cohort in schedule]
+        for found, ledgers in ((best, True), (bare, False)):
+            for kind, error in nearest(uploads, schedule, sites, ledgers).items():
+                found[kind] = min(found.get(kind, error), error)
+    print({kind: f"{error:.3g}" for kind, error in best.items()})
+    assert {"train", "vote"} <= set(best) and min(best.values()) > 1e-3
+    assert min(bare["moments"], bare["gram"]) < 1e-9  # what the ledgers stop
+
+
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(2000), marks=pytest.mark.slow)])
 def test_no_schedule_of_twelve_questions_tells_single_sites(seeds):
     for seed in seeds:
@@ -317,6 +384,19 @@ def test_no_schedule_of_twelve_questions_tells_single_sites(seeds):
         schedule = [(draw.choice("xy"), draw.choice(cohorts_of(sites))) for _ in range(12)]
         for cohorts in opened(schedule, sites).values():
             assert not tells(cohorts, sites)
+
+
+def test_every_cell_of_the_page_that_says_who_learns_what_names_its_tests():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "explain" / "privacy.md").read_text(encoding="utf-8")
+    table = page.partition("**Who learns what** of one site")[2].partition("\n|---")[2]
+    for row in table.partition("\n\n")[0].splitlines()[1:]:
+        for cell in row.strip("|").split("|")[1:]:
+            named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", cell)
+            assert named, cell
+            for file, test in named:
+                path = root / file if "/" in file else root / "tests" / "federation" / file
+                assert f"def {test}(" in path.read_text(encoding="utf-8"), (file, test)
 
 
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(2000), marks=pytest.mark.slow)])

@@ -3,6 +3,9 @@
 import hashlib
 import json
 import logging
+import weakref
+from collections import deque
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -59,6 +62,24 @@ def test_a_sum_takes_two_exchanges_once_the_keys_are_known():
     for number in range(1, 4):
         assert len(one.round(number)) == 1
     assert asked == ["keys", *["train", "unmask"] * 3]
+
+
+def test_uploads_are_added_up_as_they_come():
+    """The server holds one of them at a time, however many sites there are."""
+    living = weakref.WeakSet()
+
+    def count(task, reply):
+        if task.kind != "train":
+            return reply
+        copy = deepcopy(reply)  # sites keep their own, to send it again
+        living.add(copy.upload["masked"]["words"])
+        held.append(len(living))
+        return copy
+
+    held, one = [], cohort(9, change=count)
+    one.wire.seen = deque(maxlen=0)
+    (found,) = one.round()
+    assert len(found.members) == len(held) == 9 and max(held) <= 2  # the last one and this
 
 
 def test_a_site_that_was_started_anew_refuses_and_then_gives_its_key():

@@ -30,6 +30,7 @@ class DoorBell:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._rung = asyncio.Event()
+        self.rings = 0  # so often were there new tasks
         self._trainings: set[asyncio.StreamWriter] = set()
 
     async def serve(self) -> None:
@@ -49,7 +50,7 @@ class DoorBell:
 
     def ring_sites(self) -> None:
         """There are new tasks: all who wait now go on."""
-        before, self._rung = self._rung, asyncio.Event()
+        before, self._rung, self.rings = self._rung, asyncio.Event(), self.rings + 1
         before.set()
 
     def ring_trainings(self) -> None:

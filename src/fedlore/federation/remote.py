@@ -4,7 +4,7 @@ import ssl
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -85,8 +85,11 @@ class Post(Protocol):
         """Send a task; one name of a message per site, empty where it could not be sent."""
         ...
 
-    def pull(self, about: Sequence[str]) -> Sequence[Letter]:
-        """What has arrived in answer to these messages; of others nothing is kept in half."""
+    def pull(self, about: Sequence[str]) -> Iterable[Letter]:
+        """What has arrived in answer to these messages; of others nothing is kept in half.
+
+        Letters may be fetched a few at a time, as they are asked for.
+        """
         ...
 
     def wait(self, seconds: float) -> None:
@@ -104,7 +107,7 @@ def _ignore(*told: object) -> None:
 
 @dataclass(frozen=True)
 class Remote:
-    """Sites behind a post. Each reply is checked before anyone sees it.
+    """Sites behind a post. Each reply is checked before anyone sees it, and handed on at once.
 
     An exchange ends when everybody has answered; when those who are online have, and they are a
     quorum; or at the deadline. A site that comes back in between is asked again.
@@ -129,10 +132,10 @@ class Remote:
     def clients(self) -> Sequence[str]:
         return sorted(self.sites)
 
-    def exchange(self, task: Task, to: Sequence[str]) -> Sequence[Reply]:
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         began = looked = time.monotonic()
         patience, (quorum, least) = self._patience(task), self._least(task, to)
-        good: dict[str, Reply] = {}
+        good: set[str] = set()
         done: set[str] = set()
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
         self._withheld.clear()
@@ -144,7 +147,9 @@ class Remote:
             sent |= {site: online[site] for site in absent}
             for site, reply in self._pull(task):
                 done.add(site)
-                good |= {} if reply is None else {site: reply}
+                if reply is not None:
+                    good.add(site)
+                    yield reply
             now = time.monotonic()
             waiting = [s for s in to if s not in done]
             away = now > began + self.grace and not any(s in online for s in waiting)
@@ -155,7 +160,8 @@ class Remote:
             if now > looked + self.look:
                 looked, online = now, self.post.online()
             self.post.wait(self.poll)
-        self.post.pull([])  # what has come in half is not kept
+            time.sleep(PAUSE * len(self._asked))  # some more come together meanwhile
+        list(self.post.pull([]))  # what has come in half is not kept
         for site in waiting:
             self.watch(self._silent(site, task, now - began, online.get(site)))
         if len(good) < least and self._withheld:
@@ -165,7 +171,6 @@ class Remote:
                 f"round {task.round}: {len(good)} of {len(to)} sites gave a usable answer to "
                 f"'{task.kind}' within {now - began:.0f} s, the quorum is {least}"
             )
-        return list(good.values())
 
     def _least(self, task: Task, to: Sequence[str]) -> tuple[int, int]:
         """How many answers are waited for, and how many must be there in the end."""
@@ -252,6 +257,7 @@ class Remote:
         return self.check(task, reply)
 
 
+PAUSE = 0.003  # seconds between two looks for each answer that is out: a look is a question for all
 MOST_STALLS = 2  # deadlines that a site may let pass in one training
 
 AHEAD, BEHIND = 5.0, 300.0  # seconds that a site's clock may be off, as Flower has it

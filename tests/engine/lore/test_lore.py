@@ -38,11 +38,13 @@ from fedlore.engine.lore import (
     SiteRows,
     Trial,
     default_space,
+    stacking,
     train_lore,
     vote,
 )
 from fedlore.engine.lore import train as training_room
 from fedlore.engine.lore.client import LoreClient
+from fedlore.engine.lore.report import compare
 from fedlore.engine.lore.train import InProcess
 from fedlore.engine.one_shot import bend_sums, one_shot_rows, solve_sums
 from fedlore.engine.training import Training
@@ -324,6 +326,32 @@ def test_numbers_are_mixed_inside_their_bounds():
         assert fitted.scores("site-0")["rmse"] < 2.0
         found[engine] = said
     assert torch.allclose(found["local"], found["stacked"], atol=0.05)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.25])
+def test_a_site_keeps_its_local_best_model_where_its_rows_show_that_it_is_better(
+    monkeypatch, least
+):
+    """As if they did: the model is one of its own, beside the expert where he has a least trust."""
+
+    def worse(*args, **more):
+        found = compare(*args, **more)
+        return replace(found, gain=replace(found.gain, high=-1.0))
+
+    monkeypatch.setattr(stacking, "compare", worse)
+    search_space = replace(default_space(3, numbers=True), folds=2, one_shot=None)
+    search_space = replace(search_space, candidates=search_space.candidates[1:2])
+    sites = [replace(s, knowledge=replace(s.knowledge, least_trust=least)) for s in number_sites()]
+    training = Training(plan=PLAN, rounds=2, workers=1)
+    fitted = train_lore(sites, training, search_space=search_space, bins=Bins(0.0, 50.0, 50))
+    for site in sites:
+        table, ensemble = fitted.benefit(site.id), fitted.ensembles[site.id]
+        assert "It keeps its local best model" in table.sentence
+        assert (ensemble.network, ensemble.expert, *ensemble.weights) == (0.0, least, 1.0 - least)
+        (own,) = set(table.weights) - {"network", "expert"}
+        assert table.weights[own] == 1.0 - least and own in table.sentence
+        missed = fitted.model(site.id).predict(site.test.x) - site.test.y
+        assert float(missed.square().mean().sqrt()) < 0.1 + 4.0 * least  # the expert is off by 4
 
 
 @pytest.mark.parametrize(

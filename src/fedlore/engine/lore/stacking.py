@@ -55,7 +55,15 @@ from .report import (
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
-from .start import BOOST, ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
+from .start import (
+    BOOST,
+    ONE_SHOT,
+    StartShares,
+    first_weights,
+    keep_local,
+    lift_expert,
+    prune_members,
+)
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -94,6 +102,7 @@ class SiteModel:
 class Chosen:
     """Members that count, by name their weights, and what they say together of unseen rows."""
 
+    among: tuple[StackMember, ...]
     members: tuple[Any, ...]
     weights: tuple[float, ...]
     share: dict[str, float]
@@ -152,9 +161,7 @@ class Stack(Protocol):
         """The losses in units in which those of all sites may be summed."""
         ...
 
-    def finish(
-        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
-    ) -> SiteModel:
+    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
         """The site's model: temperature or width, row trust, and its report."""
         ...
 
@@ -229,7 +236,7 @@ def fit_ensemble(
         return SiteModel(None, found.stack.knowledge, found.finished)
     found.stack.start = start
     chosen = choose_members(found.members, found.stack, found.seen)
-    return found.stack.finish(found.members, chosen, found.finished)
+    return found.stack.finish(chosen, found.finished)
 
 
 def choose_members(
@@ -238,7 +245,8 @@ def choose_members(
     """Weights from rows that no member had seen, and the site's report.
 
     Where no network could be tried on unseen rows it gets what shared members start with, unless
-    the others do better without it even on rows that it has `seen`.
+    the others do better without it even on rows that it has `seen`. Where the rows show that the
+    site is better off without the others, it keeps its local best model.
     """
     rows, measure = len(stack.y), stack.measure
     kept, shares = prune_members(members, stack.weigh(members, torch.ones(rows, dtype=torch.bool)))
@@ -266,9 +274,11 @@ def choose_members(
     errors = {name: stack.errors(values) for name, values in said.items()}
     against = next((n for n in (LOCAL_BEST, EXPERT, NETWORK) if n in errors), MIXTURE)
     report = compare(errors, against, weights=share, costs=costs, measure=measure)
+    if against == LOCAL_BEST and report.gain.high < 0.0:
+        members, kept, share, mixed, report = keep_local(members, stack, said[LOCAL_BEST], report)
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
-    return Chosen(tuple(models), tuple(weights), share, mixed, report)
+    return Chosen(tuple(members), tuple(models), tuple(weights), share, mixed, report)
 
 
 def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
@@ -422,10 +432,8 @@ class ClassStack:
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.losses(said)
 
-    def finish(
-        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
-    ) -> SiteModel:
-        common, share = self.site.common, chosen.share
+    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+        common, share, members = self.site.common, chosen.share, chosen.among
         kept = [member for member in members if member.name in share]
         factor = best_factor(kept, share, self.y)
         ensemble = Ensemble(
@@ -546,14 +554,12 @@ class NumberStack:
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.site.number_losses(said)
 
-    def finish(
-        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
-    ) -> SiteModel:
+    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
         common, measured, share = self.site.common, self.measured, chosen.share
         trust, mixed = trust_numbers(
             self.knowledge,
             measured,
-            members,
+            chosen.among,
             share,
             chosen.said,
             scaler=common.scaler,

@@ -1,13 +1,16 @@
-"""The weights of an ensemble: where they begin, which count, and the least that the expert has."""
+"""Weights of an ensemble: where they begin, which count, when only what a site has itself does."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...core.tree import Params
 from ...errors import ConfigError
+from ...models.benefit import Benefit
 from ...models.own.mixture import scale_weights, start_weights
 from .report import StackMember
 from .temperature import EXPERT, NETWORK
@@ -15,6 +18,7 @@ from .temperature import EXPERT, NETWORK
 ONE_SHOT, BOOST = "one_shot", "boost"
 HARDLY = 0.001  # the expert's weight before any row has spoken
 
+_Stack = Any  # a `Stack` of classes or of numbers
 StartShares = tuple[float, ...]
 #: Where weights may begin: shares of the network, of the one-shot model, of what a site has itself.
 STARTS: tuple[StartShares, ...] = (
@@ -84,3 +88,23 @@ def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
     if not his.any() or float(weights[his]) >= least:
         return weights
     return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
+
+
+def keep_local(
+    members: Sequence[StackMember], stack: _Stack, said: Tensor, report: Benefit
+) -> tuple[list[StackMember], list[StackMember], dict[str, float], Tensor, Benefit]:
+    """The best of a site's own models alone, with the expert where he has a least trust.
+
+    `said` is what it says of rows that did not choose it. Members, those that count, their weights,
+    what they say together, and the report.
+    """
+    own = [m for m in members if not m.shared and m.model is not None]
+    best = min(own, key=lambda m: float(stack.losses(m.oof).mean()))
+    least = stack.knowledge.least_trust
+    kept = [best, *(m for m in members if m.name == EXPERT and least > 0.0)]
+    weights = torch.eye(len(kept), dtype=torch.float64)[0]
+    weights = lift_expert([m.name for m in kept], weights, least)
+    share = {NETWORK: 0.0, **{m.name: float(w) for m, w in zip(kept, weights, strict=True)}}
+    sentence = f"{report.sentence} It keeps its local best model: {best.name}."
+    report = replace(report, weights=share, costs={}, sentence=sentence)
+    return kept, kept, share, stack.mix([replace(best, oof=said), *kept[1:]], weights), report

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from functools import partial
 
 import h11
 
@@ -34,6 +35,11 @@ HEALTH, AUTHORITY = "/health", "/authority"  # what anybody may ask
 HUNG_UP = (OSError, EOFError, h11.RemoteProtocolError)  # somebody has hung up
 _PASSED = (b"content-type", b"accept")
 _PIECE = 65_536
+
+
+def _hang_up(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class TurnedAway(Exception):
@@ -79,6 +85,7 @@ class Gateway:
         self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
         self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
+        self._asked: dict[bytes, int] = {}  # rings before the server was last asked for a site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
         self._loop = asyncio.new_event_loop()
@@ -140,7 +147,9 @@ class Gateway:
         task = asyncio.current_task()
         assert task is not None
         number = id(task)
-        crowd = self._strangers.add(number, who, task.cancel)
+        # not by cancelling the task: a handshake that has not begun would keep a closed socket's
+        # number, and whoever gets that number next would be hung up on
+        crowd = self._strangers.add(number, who, partial(_hang_up, line))
         if crowd:
             self._refusals.note(crowd, "too many connections that nobody has signed on")
         try:
@@ -249,12 +258,27 @@ class Gateway:
         if self.bell is None:
             return False
         self._waiting[key] = turn = object()
-        await self.bell.wait(self.limits.hold)
+        most = min(self.limits.hold_each * len(self._waiting), self.limits.hold_most)
+        if self.is_up_to_date(key):  # else somebody rang while the server was asked
+            await self.bell.wait(max(self.limits.hold, most))
         return self._waiting.get(key) is turn
+
+    def is_up_to_date(self, key: bytes) -> bool:
+        """Whether nothing has come since the server was asked for this site.
+
+        A second task that was there then is found after the wait.
+        """
+        return self.bell is not None and self._asked.get(key) == self.bell.rings
+
+    def asks(self, key: bytes) -> None:
+        """The server is asked for tasks of a site."""
+        if self.bell is not None:
+            self._asked[key] = self.bell.rings
 
     def entered(self, key: bytes) -> None:
         """A site begins anew: what it asked for before is not waited for any more."""
         self._waiting.pop(key, None)
+        self._asked.pop(key, None)
 
     def heard(self) -> None:
         if self.bell is not None:
@@ -324,17 +348,28 @@ class Visit:
             return self._gate.open_answer(head.target)
         if path == ENTER:
             self._gate.entered(key)
-        answer = await self._ask(head, bytes(body))
-        nothing = path == PULL and answer.status == 200 and not answer.body
-        if nothing and await self._gate.hold(key):
-            if self._reader.at_eof():  # a task for one that is gone would be lost
-                raise EOFError
+        if path == PULL:
+            answer = await self._pull(head, bytes(body), key)
+        else:
             answer = await self._ask(head, bytes(body))
         if path in PUSHES and answer.status == 200:
             self._gate.heard()
         self._gate.carried(key, path, len(body), len(answer.body))
         refused = path == ENTER and 400 <= answer.status < 500
         return self._gate.lost(key) if refused else answer
+
+    async def _pull(self, head: h11.Request, body: bytes, key: bytes) -> VisitAnswer:
+        """A task, waited for a little; the server is not asked where it can have none."""
+        gate, answer = self._gate, VisitAnswer(200, b"")
+        if not gate.is_up_to_date(key):
+            gate.asks(key)
+            answer = await self._ask(head, body)
+        if answer.status == 200 and not answer.body and await gate.hold(key):
+            if self._reader.at_eof():  # a task for one that is gone would be lost
+                raise EOFError
+            gate.asks(key)
+            answer = await self._ask(head, body)
+        return answer
 
     async def _ask(self, head: h11.Request, body: bytes) -> VisitAnswer:
         port = self._gate.upstream()

@@ -22,6 +22,14 @@ class GateLimits:
     burst: float = 1000.0  # requests at once
     answer: float = 30.0  # seconds that the server may take
     hold: float = 2.0  # seconds for which a site that asks for tasks is kept waiting for one
+    hold_each: float = 0.05  # at least so many for each site: the server has a word with all
+    hold_most: float = 10.0  # a site takes a server for stopped after 15
+
+    @classmethod
+    def for_sites(cls, count: int, **more: int) -> "GateLimits":
+        """With room for so many sites that come in at once from one address."""
+        room = {"strangers": max(cls.strangers, 2 * count), "address": max(cls.address, count)}
+        return cls(**room, **more)
 
 
 class Strangers:

@@ -73,7 +73,7 @@ def serve_federation(
                 lambda: shown_authorities(folder),
                 log,
                 keeper.lose,
-                GateLimits(reply=federation.largest_answer << 20),
+                GateLimits.for_sites(len(keeper.keys()), reply=federation.largest_answer << 20),
                 alarm=alarm,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
                 bell=bell,
@@ -127,6 +127,7 @@ class Keeper:
         self.port: int | None = None  # where it listens on loopback, once it answers
         self._lost: set[str] = set()  # sites that it does not know any more
         self._enrolled: dict[str, bytes] = {}
+        self._files: list[tuple[str, int]] = []  # in the enrolment folder, when they were read
         self._names: dict[bytes, str] = {}
         self._refresh()
 
@@ -222,6 +223,11 @@ class Keeper:
             self._warned = time.monotonic()
             for line in ending_soon(self._folder):
                 self._say(line)
+        keys = sorted((self._folder / "enrolled").glob("*.pub"))
+        files = [(path.name, path.stat().st_mtime_ns) for path in keys]
+        if files == self._files:
+            return
+        self._files = files
         found = {name: raw_key(key) for name, key in enrolled_keys(self._folder).items()}
         self._enrolled, self._names = found, {key: name for name, key in found.items()}
 

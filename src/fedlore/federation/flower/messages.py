@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, get_type_hints
 
@@ -32,6 +32,7 @@ _PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
 _PACKED = "tensors"  # all bundles in one value, in the order of their layouts
 _INLINE = 2_000_000  # bytes up to which they are: every array costs requests of its own
 _AT_ONCE = 32  # messages that are pushed together
+_IN_SIGHT = 128  # heads of replies that are fetched together
 
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
@@ -185,7 +186,10 @@ class Courier(Protocol):
         ...
 
     def pull_messages(self, message_ids: Sequence[str]) -> Iterable[Message | BadReply]:
-        """The replies that have arrived in full; what is here in half and not asked for goes."""
+        """The replies that have arrived in full; what is here in half and not asked for goes.
+
+        Each is let go of before more are fetched.
+        """
         ...
 
 
@@ -245,30 +249,28 @@ class RunCourier:
                 )
         return list(opened.message_ids)
 
-    def pull_messages(self, message_ids: Sequence[str]) -> Iterable[Message | BadReply]:
+    def pull_messages(self, message_ids: Sequence[str]) -> Iterator[Message | BadReply]:
         asked = set(message_ids)
         for reply in [one for name, one in self._arriving.items() if name not in asked]:
             self._drop(reply)  # in half, and nobody waits for the rest
         # a head is given out once: asked again, the server would call its message lost
         open_ones = [name for name in message_ids if name not in self._arriving]
-        found: list[Message | BadReply] = []
-        if not message_ids:
-            return found
-        heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=open_ones))
-        for head, tree in zip(heads.messages_list, heads.message_object_trees, strict=True):
-            about, name = head.metadata.reply_to_message_id, head.metadata.message_id
-            small = self._read(head, tree, about)
-            if small is not None:
-                found.append(small)
-                continue
-            wanted = [one.object_id for one in objects.iterate_object_tree(tree)]
-            self._arriving[about] = _Arriving(about, name, wanted)
+        for first in range(0, len(open_ones), _IN_SIGHT):
+            ids = open_ones[first : first + _IN_SIGHT]
+            heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=ids))
+            for head, tree in zip(heads.messages_list, heads.message_object_trees, strict=True):
+                about, name = head.metadata.reply_to_message_id, head.metadata.message_id
+                small = self._read(head, tree, about)
+                if small is not None:
+                    yield small
+                    continue
+                wanted = [one.object_id for one in objects.iterate_object_tree(tree)]
+                self._arriving[about] = _Arriving(about, name, wanted)
         for reply in list(self._arriving.values()):
             whole = self._pull(reply)
             if whole is not None:
                 self._drop(reply)
-                found.append(whole)
-        return found
+                yield whole
 
     def _drop(self, reply: _Arriving) -> None:
         """Let the server forget what it holds of a reply, read or rejected."""

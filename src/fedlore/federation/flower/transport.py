@@ -114,9 +114,10 @@ class Mail:
         self._asked.update(zip(names, to, strict=True))
         return names
 
-    def pull(self, about: Sequence[str]) -> Sequence[Letter]:
+    def pull(self, about: Sequence[str]) -> Iterator[Letter]:
         with link():
-            return [self._read(message) for message in self.grid.pull_messages(about)]
+            for message in self.grid.pull_messages(about):
+                yield self._read(message)
 
     def wait(self, seconds: float) -> None:
         if self.stop is not None and self.stop.is_set():

@@ -2,9 +2,9 @@
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -122,26 +122,19 @@ class SumServer:
         before = () if self._opened is None else self._opened.before(task)
         if not set(before) <= set(to):
             raise SumWithheld(_asked_before(set(before) - set(to)))
-        graph, bound, replies = self._uploads(task, before or to)
-        pact = graph.pact
-        layout, words = alike(replies, pact.round)
-        sealed = {
-            s: part for s in words if (part := _read_sealed(graph, s, replies[s])) is not None
-        }
+        graph, bound, uploads = self._uploads(task, before or to)
+        pact, sealed, total = graph.pact, uploads.sealed, uploads.total
         survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
         if before and survivors != list(before):
             raise SumWithheld(_asked_before(set(before) - set(survivors)))
         if self._opened is not None:
             self._opened.note(task, survivors)
-        steps = common_steps([replies[site] for site in survivors])
+        steps = common_steps([uploads.replies[site] for site in survivors])
         given = self._open(graph, bound, {site: boxes for site, (boxes, _) in sealed.items()})
-        total = np.zeros(encode_words(layout), np.uint64)
-        for site in survivors:
-            np.add(total, words[site], out=total)
         unmask(total, graph, {site: said for site, (_, said) in sealed.items()}, given)
         try:
-            mean, weight = pact.numbers.decode(total, layout)
+            mean, weight = pact.numbers.decode(total, uploads.layout)
         except FedloreError as error:
             raise RoundVoid(str(error)) from None
         if pact.weights == "equal" and weight != len(survivors):
@@ -149,7 +142,7 @@ class SumServer:
         name = f"the sum of {len(survivors)} sites"
         return Reply(name, task.round, mean, weight, steps, tuple(survivors))
 
-    def _uploads(self, task: Task, to: Sequence[str]) -> tuple[Graph, Binding, dict[str, Reply]]:
+    def _uploads(self, task: Task, to: Sequence[str]) -> tuple[Graph, Binding, "RunningSum"]:
         """The first exchange: the task with the keys of all goes out, masked uploads come back."""
         unknown = [site for site in to if site not in self._keys]
         if unknown:
@@ -163,10 +156,12 @@ class SumServer:
             graph = share_graph(pact, public)
         except FedloreError as error:
             raise RoundVoid(str(error)) from None
-        replies = self._heard(add_directory(task, pact, keys), cohort)
-        for reply in replies.values():
-            self._learn(reply)
-        return graph, Binding.of(pact, public), replies
+        sums: dict[bytes, RunningSum] = {}
+        for reply in self._transport.exchange(add_directory(task, pact, keys), cohort):
+            if reply.client in cohort:
+                self._learn(reply)
+                add_upload(sums, graph, reply)
+        return graph, Binding.of(pact, public), alike(sums, pact.round)
 
     def _open(
         self, graph: Graph, bound: Binding, boxes: Mapping[str, Sequence[bytes]]
@@ -202,27 +197,45 @@ class SumServer:
         return {r.client: r for r in self._transport.exchange(task, to) if r.client in to}
 
 
-def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, Words]]:
-    """The layout that most sites have, and the masked words of those sites."""
-    layouts: dict[str, bytes] = {}
-    found: dict[str, Words] = {}
-    for site, reply in replies.items():
-        try:
-            bundle = reply.upload["masked"]
-            layouts[site] = raw_bytes(bundle["layout"])
-            words = bundle["words"]
-            if words.dtype != torch.int64 or words.shape != (encode_words(_layout(layouts[site])),):
-                raise FedloreError("words that do not fit their layout")
-            found[site] = words.numpy().view(np.uint64)
-        except (KeyError, FedloreError) as error:
-            _log.warning("round %s: '%s' sent no masked upload: %s", round, site, error)
-    if not found:
+@dataclass
+class RunningSum:
+    """Masked uploads of one layout, each added as it comes: modulo 2^64 their order is nothing."""
+
+    layout: Layout
+    total: Words
+    sealed: dict[str, tuple[list[bytes], bytes]] = field(default_factory=dict)  # boxes, promises
+    replies: dict[str, Reply] = field(default_factory=dict)  # without the uploads
+
+
+def add_upload(sums: dict[bytes, RunningSum], graph: Graph, reply: Reply) -> None:
+    """Add a masked upload to the sum of its layout, or say why it counts for nothing."""
+    site, round = reply.client, graph.pact.round
+    try:
+        bundle = reply.upload["masked"]
+        packed, words = raw_bytes(bundle["layout"]), bundle["words"]
+        layout = _layout(packed)
+        if words.dtype != torch.int64 or words.shape != (encode_words(layout),):
+            raise FedloreError("words that do not fit their layout")
+    except (KeyError, FedloreError) as error:
+        _log.warning("round %s: '%s' sent no masked upload: %s", round, site, error)
+        return
+    sealed = _read_sealed(graph, site, reply)
+    if sealed is None or any(site in one.sealed for one in sums.values()):
+        return
+    one = sums.setdefault(packed, RunningSum(layout, np.zeros(encode_words(layout), np.uint64)))
+    np.add(one.total, words.numpy().view(np.uint64), out=one.total)
+    one.sealed[site], one.replies[site] = sealed, replace(reply, upload={})
+
+
+def alike(sums: Mapping[bytes, RunningSum], round: int) -> RunningSum:
+    """The sum of the layout that most sites have."""
+    if not sums:
         raise RoundVoid("nobody sent a masked upload")
-    usual = Counter(layouts[site] for site in found).most_common(1)[0][0]
-    for site in [site for site in found if layouts[site] != usual]:
-        _log.warning("round %s: '%s' has other tensors than the rest", round, site)
-        del found[site]
-    return _layout(usual), found
+    usual = max(sums.values(), key=lambda one: len(one.sealed))
+    for other in sums.values():
+        for site in other.sealed if other is not usual else ():
+            _log.warning("round %s: '%s' has other tensors than the rest", round, site)
+    return usual
 
 
 def unlock(
