@@ -111,7 +111,7 @@ def _weather() -> Any:
 
     frame = local_data.seattle_weather()
     frame["year"] = frame["date"].dt.year
-    frame["day"] = frame["date"].dt.dayofyear
+    frame["day"] = frame["date"].dt.day_of_year
     return frame
 
 

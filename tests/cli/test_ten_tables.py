@@ -17,8 +17,8 @@ from fedlore.core.history import read_rows
 from fedlore.experiments.sites import gather
 from studies.tables import TABLES, Table, write_rules
 
-from ..bundle.serve.process import serving
-from .spoken import typed
+from ..bundle.serve.process import INSIST, serving
+from .spoken import spoken, typed
 
 SITES, ROWS = 2, 240  # rows of the table that are walked with
 RUN = """\
@@ -56,16 +56,20 @@ def walk_commands(table: Table, frame, home: Path) -> None:
     for other in ("knowledge.toml", "predict.csv", "range.csv"):
         if (site / other).exists():
             shutil.copy(site / other, folder / "sites" / "site-2" / other)
-    said = typed("lint", site / "knowledge.toml", "--data", site / "train.csv")
-    assert "0 errors" in said
+    linted = spoken("lint", site / "knowledge.toml", "--data", site / "train.csv")
+    # first sight contradicts itself on some tables: lint says where, and the expert may insist
+    assert linted.code == ("0 errors" not in linted.out), linted
+    insist = INSIST if linted.code else ()
     (folder / "federation.toml").write_text(RUN)
-    assert "Report written" in typed("run", folder / "federation.toml", "--out", home / "out")
+    assert "Report written" in typed(
+        "run", folder / "federation.toml", "--out", home / "out", *insist
+    )
     assert len(read_rows(home / "out" / "results.jsonl")) == 2 * SITES
-    typed("export", home / "out", "--client", "site-1", "--out", home / "a.lore")
+    typed("export", home / "out", "--client", "site-1", "--out", home / "a.lore", *insist)
     typed("predict", home / "a.lore", rows, "--out", home / "answers.csv", "--score", "--why")
     answers = list(csv.DictReader((home / "answers.csv").read_text().splitlines()))
     assert len(answers) == len(frame) and all(row["why"] for row in answers)
-    with serving(home / "a.lore") as (_, port, _):
+    with serving(home / "a.lore", *insist) as (_, port, _):
         form = httpx.get(f"http://127.0.0.1:{port}/schema").json()["features"]
         titles = dict.fromkeys(one["column"] or one["name"] for one in form)
         one = dict(csv.DictReader(rows.read_text().splitlines()).__next__())
