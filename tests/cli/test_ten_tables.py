@@ -15,6 +15,7 @@ import pytest
 from fedlore import fit
 from fedlore.core.history import read_rows
 from fedlore.experiments.sites import gather
+from fedlore.kernel.schema import DATE_PARTS
 from studies.tables import TABLES, Table, write_rules
 
 from ..bundle.serve.process import INSIST, serving
@@ -101,7 +102,8 @@ def walk_estimators(table: Table, frame, home: Path) -> None:
         said = model.predict(x)
         assert len(said) == len(frame)
         assert set(said) <= set(table.classes) if table.classes else np.isfinite(said).all()
-        assert set(model.feature_names_in_) <= set(x.columns)
+        dates = {f"date_{part}" for part in DATE_PARTS if "date" in x}
+        assert set(model.feature_names_in_) <= {*x.columns, *dates}
 
 
 @pytest.mark.slow
