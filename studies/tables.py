@@ -111,7 +111,7 @@ def _weather() -> Any:
 
     frame = local_data.seattle_weather()
     frame["year"] = frame["date"].dt.year
-    frame["day"] = frame["date"].dt.dayofyear
+    frame["day"] = frame["date"].dt.day_of_year
     return frame
 
 
@@ -310,6 +310,13 @@ def _write_knowledge(table: Table, home: Path, frame: Any) -> None:
     for name in table.features:  # with the scope that the table has
         low, high = float(frame[name].min()), float(frame[name].max())
         lines += [f'[[features]]\nname = "{name}"\nlow = {low}\nhigh = {high}']
+    (home / "knowledge.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_rules(table, home)
+
+
+def write_rules(table: Table, home: Path) -> None:
+    """What the expert knows, at the end of a site's knowledge.toml and in tables beside it."""
+    lines = []
     for kind, rules in (("predict", table.predict), ("range", table.ranges)):
         if not rules:
             continue
@@ -323,7 +330,8 @@ def _write_knowledge(table: Table, home: Path, frame: Any) -> None:
             lines += [f'table = "{kind}.csv"']
         else:
             lines += [f"{key} = {json.dumps(value)}" for key, value in rules[0].items()]
-    (home / "knowledge.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with open(home / "knowledge.toml", "a", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
 
 
 def rivals(table: Table, folder: Path) -> Iterator[dict[str, Any]]:

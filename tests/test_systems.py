@@ -2,8 +2,10 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,3 +108,30 @@ def test_line_ends_of_windows_make_no_other_knowledge(tmp_path):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     a, b = Knowledge.read(ours), Knowledge.read(theirs)
     assert a.schema == b.schema and a.fingerprint == b.fingerprint
+
+
+BARE = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+import fedlore.engine
+from fedlore.cli.app import load_command
+for name in "calibrate demo draft export lint new predict run tune update".split():
+    load_command(name)
+"""
+
+
+def test_what_an_install_without_extras_has_needs_none_of_them():
+    """Of a wheel alone, `fedlore demo` asked for cryptography."""
+    said = tomllib.loads((SOURCE.parent.parent / "pyproject.toml").read_text())["project"]
+    extras = {re.match(r"[\w-]+", one)[0] for some in said["optional-dependencies"].values()
+              for one in some}  # fmt: skip
+    modules = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+    absent = {modules.get(name, name.replace("-", "_")) for name in extras} - {"fedlore"}
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *absent], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -76,7 +76,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
         if self.schema_ is None or known.schema is None:
             return known, rows, labels
         if has_names(X):
-            names = [f.column or f.name for f in self.schema_.features]
+            names = [f.name if f.date else f.column or f.name for f in self.schema_.features]
             self.feature_names_in_ = np.array(names, object)
         self.knowledge_ = self._adapt(known)
         return self.knowledge_, rows, labels

@@ -18,7 +18,6 @@ from torch import Tensor
 from fedlore import Examples
 from fedlore.errors import FedloreError
 from fedlore.experiments import CONFIG, check_empty
-from fedlore.federation.kits.kit import SECURE, add_local_site, init
 from fedlore.federation.processes import free_port
 from fedlore.knowledge import (
     Card,
@@ -185,10 +184,12 @@ def make_trial(
     address: str,
     rounds: int = 10,
     test_rows: int = 200,
-    secure: bool = SECURE,
+    secure: bool = True,
     recipe: str = "none",
 ) -> None:
     """A coordinator's folder, and under sites/ what would lie on the plants' own machines."""
+    from fedlore.federation.kits.kit import add_local_site, init  # it needs cryptography
+
     if not 1 <= sites <= len(PROFILES):
         raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
     secure = secure and sites >= LEAST

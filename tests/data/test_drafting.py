@@ -88,7 +88,7 @@ def test_a_drafted_file_takes_its_rows_with_their_blanks_and_without_a_heap_of_w
     assert (radius.missing, oven.missing) == ("median", "level")
     assert radius.high < 20.0  # a slip of the keyboard is no part of the scope
     said = CliRunner().invoke(app, ["lint", str(path), "--data", str(rows)]).output
-    assert "1 rows have 'mean_radius' outside its scope" in said
+    assert "1 row has 'mean_radius' outside its scope" in said
     assert "0 errors, 1 warning, 0 remarks" in said
 
 

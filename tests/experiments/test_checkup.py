@@ -109,4 +109,4 @@ def test_labels_that_stop_a_training_are_named_by_the_line_of_their_file(tmp_pat
     text = '[run]\nsites = "sites"\napproaches = ["FLwKM"]\n'
     (tmp_path / "federation.toml").write_text(text)
     said = refused("run", tmp_path / "federation.toml", "--out", tmp_path / "out")
-    assert "train.csv, row 11: 1 labels lie outside their range: row 11" in said
+    assert "train.csv, row 11: 1 label lies outside its range: row 11" in said

@@ -2,12 +2,18 @@
 
 import builtins
 import sys
+from types import SimpleNamespace
 
 import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from fedlore import FedloreError
+from fedlore.core.metrics import ReliabilityBin
 from fedlore.look.page import COLOURS, colour, shades
 from fedlore.look.plots import draw, figure, inline, short_text
+from fedlore.models.benefit import Benefit, BenefitLine
+from fedlore.report import plot_calibration, plot_importance, plot_leaderboard, plot_trust
 from fedlore.report.panels import cases, read_scores
 from fedlore.report.plots import confusion_matrix
 from fedlore.report.write import plots
@@ -163,3 +169,25 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(FedloreError, match=r"pip install 'fedlore\[plot\]'"):
         figure(PLOTS["means"])
+
+
+def test_plots_are_painted_on_axes_that_are_given_or_made():
+    line = BenefitLine("lore", 0.8, 0.7, 0.9)
+    bins = (ReliabilityBin(0.6, 0.5, 10), ReliabilityBin(0.9, 0.8, 20))
+    found = Benefit("accuracy", 30, (line, BenefitLine("local best", 0.9, 0.8, 0.95)), {}, {}, line,
+                    "", bins)  # fmt: skip
+    fitted = SimpleNamespace(benefit=lambda client: found)
+    given = Figure().subplots()
+    assert plot_leaderboard(fitted, "a", ax=given) is given
+    assert [text.get_text() for text in given.get_yticklabels()] == ["local best", "lore"]
+    made = plot_importance({"ash": 0.1, "mine": -0.3})
+    assert [bar.get_width() for bar in made.patches] == [-0.3, 0.1]
+    assert plot_calibration(fitted, "a").get_xlabel() == "probability of the top label, %"
+    rows = [
+        {"approach": "FLwKM", "client": "a", "seed": 0, "ta": 0.5 + trust, "trust": trust}
+        for trust in (0.0, 0.1, 0.2)
+    ]
+    assert plot_trust(rows).get_xlabel() == "trust in the expert, λ"
+    with pytest.raises(FedloreError, match="one λ"):
+        plot_trust(rows[:1])
+    pyplot.close("all")

@@ -1,6 +1,7 @@
 """fedlore run: a federation of one's own files, in one process."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -20,6 +21,7 @@ from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..kernel.findings import Finding
 from ..knowledge.findings.checkup import check_file
 from ..knowledge.shapes.shape import promised_shapes
+from ..models.own.ahead import processes
 from ..models.own.baseline import missing_learners
 from ..report import overview, write_report
 from ..report.benefit import write_benefit
@@ -98,7 +100,8 @@ def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
             finished.append(name)
             gauge.advance(name)
 
-        return run_federation(gathering, out, on_approach=on_approach)
+        with processes(min(os.cpu_count() or 1, MANY)):
+            return run_federation(gathering, out, on_approach=on_approach)
 
 
 def _tell(

@@ -15,11 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FedloreError, unknown
-from ..kernel.schema import in_order
+from ..kernel.schema import DATE_PARTS, in_order
+from ..kernel.sheets import Broken
 from ..knowledge.content import dump
 from ..knowledge.findings.data import find_columns
 from .rows import FileForm, open_file
-from .rows.cells import BLANK, Problems, name_and_unit, number_cells, text_cells
+from .rows.cells import (
+    BLANK,
+    Problems,
+    date_cells,
+    name_and_unit,
+    number_cells,
+    read_date,
+    text_cells,
+)
 
 MOST_LEVELS = 20  # different words up to which a column of words is one of levels
 MOST_CLASSES = 30  # and different labels up to which they are classes
@@ -33,7 +42,8 @@ _WHY = {
     "label-column": "it says the label in other words",
 }  # what `find_columns` finds -> why a column is left out
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?\b|\d\d?[./]\d\d?[./]\d{4}\b")
-_DATES = "it holds dates: add columns of numbers, such as day of the year, month, weekday"
+_DATES = "it holds dates in another form: write them as 2024-03-05"
+_ENDS = {"month": (1.0, 12.0), "weekday": (1.0, 7.0)}  # the scope of parts of a date
 _ROOM = 0.1  # of the span that is added on either side
 
 
@@ -53,6 +63,15 @@ class CellTable:
         finite = np.isfinite(values) | np.isnan(values)
         return None if wrong or not finite.all() or np.isnan(values).all() else values
 
+    def codes(self, column: int) -> NDArray[np.float64] | None:
+        """A column as the numbers that a model would see, None where it holds too many words."""
+        texts = self.texts(column)
+        words = sorted({text for text in texts if text}, key=_natural)
+        if self.numbers(column) is not None or not 1 < len(words) <= MOST_LEVELS:
+            return self.numbers(column)
+        place = {word: float(i) for i, word in enumerate(words)}
+        return np.array([place.get(text, math.nan) for text in texts])
+
     def words_among_numbers(self, column: int) -> str:
         """What keeps a column from being one of numbers, where most of its cells are."""
         values, wrong = number_cells(self.columns[column], self.decimal)
@@ -60,6 +79,14 @@ class CellTable:
             return ""
         first = self.columns[column][min(wrong)]
         return f"{len(wrong)} of its cells are no numbers, the first is {first!r:.40}"
+
+    def dates(self, column: int) -> dict[str, NDArray[np.float64]]:
+        """The parts of a column of dates that differ between rows; none where it holds others."""
+        parts = {part: date_cells(self.columns[column], part) for part in DATE_PARTS}
+        if any(wrong for _, wrong in parts.values()):
+            return {}
+        known = {part: values for part, (values, _) in parts.items()}
+        return {p: v for p, v in known.items() if len(np.unique(v[~np.isnan(v)])) > 1}
 
     def texts(self, column: int) -> list[str]:
         """A column as words, empty where it is blank."""
@@ -107,11 +134,21 @@ def read_cells(path: str | Path, *, form: FileForm | None = None) -> CellTable:
     for batch in source.batches(list(places), [], lambda share: None):
         problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
         for part, cells in zip(parts, batch.columns, strict=True):
-            part.extend(cells.tolist() if isinstance(cells, np.ndarray) else cells)
+            if isinstance(cells, np.ndarray):
+                cells = (
+                    cells.astype("datetime64[s]") if cells.dtype.kind == "M" else cells
+                ).tolist()
+            part.extend(_undated(cell) if isinstance(cell, Broken) else cell for cell in cells)
     problems.check()
     if not parts or not parts[0]:
         raise FedloreError(f"{source.place} has no rows")
     return CellTable(source.place, tuple(source.titles), tuple(parts), source.decimal, source.said)
+
+
+def _undated(cell: Broken) -> Any:
+    """What a spreadsheet made a date of, as text where it is one."""
+    day = read_date(cell)
+    return cell if day is None else day.isoformat()
 
 
 def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draft:
@@ -174,6 +211,7 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
         if place == label:
             continue
         name, unit = name_and_unit(title)
+        said: dict[str, Any]
         numbers, texts = table.numbers(place), table.texts(place)
         if names.count(name) > 1 and title.strip():
             left_out[title] = "another column is called the same"
@@ -182,7 +220,15 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
             left_out[title] = suspect[place]
             continue
         words = sorted({text for text in texts if text}, key=_natural)
-        if not title.strip():
+        dates = table.dates(place) if numbers is None and title.strip() else {}
+        if dates:
+            for part, values in dates.items():
+                word = _word(f"{name}_{part}", {*taken, *names})
+                taken.add(word)
+                low, high = _ENDS.get(part) or _scope(values)
+                said = {"name": word, "column": name, "date": part, "low": low, "high": high}
+                features.append(said | ({} if all(texts) else {"missing": "median"}))
+        elif not title.strip():
             left_out[f"column {place + 1}"] = "it has no title"
         elif len(words) < 2 and numbers is None:
             left_out[title] = "it says the same in every row"
@@ -195,7 +241,7 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
         else:
             word = _word(name, taken)
             taken.add(word)
-            said: dict[str, Any] = {"name": word}
+            said = {"name": word}
             if word != name:
                 said["column"] = name
             if unit:
@@ -211,10 +257,10 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
 
 
 def _suspect(table: CellTable, label: int) -> dict[int, str]:
-    """Columns of numbers that teach nothing, and why."""
+    """Columns of numbers or levels that teach nothing, and why."""
     names = [name_and_unit(title)[0] for title in table.titles]
     alone = [i for i, name in enumerate(names) if i != label and names.count(name) == 1]
-    columns = {i: table.numbers(i) for i in alone}
+    columns = {i: table.codes(i) for i in alone}
     known = {i: values for i, values in columns.items() if values is not None}
     if not known:
         return {}

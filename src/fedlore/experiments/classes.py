@@ -28,6 +28,7 @@ from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
 from ..knowledge.views import reread_rows
 from ..models.classifier import Personal
+from ..models.own.ahead import make_ahead
 from ..models.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
@@ -49,11 +50,14 @@ class ClassJudge:
         """
         make = own_order if ordered_classes(clients, self.ordered) else own_classes
         classes, found = count_classes(clients), {}
-        for client in map(_encode_alone, clients):
-            data = client.data
-            if not client.injected:
-                data = Examples(data.x, data.y, place=data.place)
-            own = make(data, classes, seed=seed, site=client.id)
+        rows = {client.id: _learned(client) for client in clients}
+        calls = {
+            name: ((data, classes), {"seed": seed, "site": name}) for name, data in rows.items()
+        }
+        make_ahead(make, list(calls.values()))
+        for client in clients:
+            data, (args, named) = rows[client.id], calls[client.id]
+            own = make(*args, **named)
             assert data.y is not None  # or there would be no own models
             found[client.id] = own.best_by(self.metric, data.y)
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
@@ -108,6 +112,12 @@ def _encode_alone(client: Client) -> Client:
     """The client with rows as learners take them; its own means stand for what is missing."""
     inputs = client.inputs
     return client if inputs is None else client.encode(from_moments(client.sums(), inputs))
+
+
+def _learned(client: Client) -> Examples:
+    """The rows that a client's own models learn from."""
+    data = _encode_alone(client).data
+    return data if client.injected else Examples(data.x, data.y, place=data.place)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
+from ..models.own.ahead import make_ahead
 from ..models.own.baseline import OwnModel, own_numbers
 from ..models.own.members import NumberMember
 from ..models.regressor import LEVEL, SCORED_LEVELS, PersonalRegressor
@@ -29,8 +30,11 @@ class NumberJudge:
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
         found = {}
+        rows = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
+        calls = [((known,), {"seed": seed, "site": name}) for name, known in rows.items()]
+        make_ahead(own_numbers, calls)
         for client in clients:
-            known = _encode(client, self._examine(client, training=True))
+            known = rows[client.id]
             own = own_numbers(known, seed=seed, site=client.id)
             found[client.id] = own.best_by(self.metric, known.numbers())
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))

@@ -13,6 +13,8 @@ from ..errors import KnowledgeError, unknown
 
 _FAULT = "schema"  # the code of errors raised here
 
+DATE_PARTS = ("day", "month", "weekday")  # days since 1970-01-01, 1 to 12, 1 (Monday) to 7
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -21,7 +23,8 @@ class Feature:
     `low` and `high` are the scope: where the expert declares the knowledge to hold. `missing` says
     what stands for a missing value in the network: nothing ("refuse": such a row is refused), the
     federation's "mean" or "median", a number or a level, or for levels nothing but the sign that
-    it is missing ("level"). With `other` a level that is not named is taken as one more.
+    it is missing ("level"). With `other` a level that is not named is taken as one more. With
+    `date` its column holds dates as 2024-03-05, of which it is one part, a number everywhere else.
     """
 
     name: str  # a word of letters, digits and _
@@ -32,6 +35,7 @@ class Feature:
     column: str | None = None  # its title in data files, where that is no such word
     missing: str | float = "refuse"  # what stands for a missing value; see above
     other: bool = False  # a level that is not named is taken as one more
+    date: str = ""  # day, month or weekday: which part of the dates in its column it is
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -51,6 +55,16 @@ class Feature:
             raise KnowledgeError(
                 f"feature '{self.name}': other = true is for a feature with levels"
             )
+        if self.date and (self.date not in DATE_PARTS or self.levels):
+            raise KnowledgeError(
+                f"feature '{self.name}': date must be day, month or weekday, and without levels, "
+                f"got '{self.date}'"
+            )
+        if self.date and self.column in (None, self.name):
+            raise KnowledgeError(
+                f"feature '{self.name}' is the {self.date} of a date: say which column holds the "
+                f'dates, column = "...", and call the feature something else'
+            )
         self._check_missing()
 
     @property
@@ -62,7 +76,8 @@ class Feature:
         """What a page must know of it, in what JSON has: an open end is none."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
         known: dict[str, object] = {"name": self.name, "unit": self.unit, "low": low, "high": high}
-        return known | {"levels": list(self.levels), "other": self.other, "column": self.column}
+        known |= {"levels": list(self.levels), "other": self.other, "column": self.column}
+        return known | ({"date": self.date} if self.date else {})
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
@@ -103,9 +118,9 @@ class Schema:
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise KnowledgeError(f"{what} '{min(twice)}' is named twice")
-        titles = [f.column.strip() if f.column else f.name for f in self.features]
-        for title in titles:
-            if titles.count(title) > 1:
+        read = [(f.column.strip() if f.column else f.name, f.date) for f in self.features]
+        for title, date in read:
+            if read.count((title, date)) > 1 or (date and (title, "") in read):
                 raise KnowledgeError(f"two features are read from the column '{title}'")
         if len(self.classes) < 2:
             raise KnowledgeError(f"there must be at least 2 classes, got {len(self.classes)}")
@@ -119,8 +134,18 @@ class Schema:
     @property
     def titles(self) -> dict[str, str]:
         """The name behind each title that a column of data may have: that of the feature first."""
-        columns = {f.column.strip(): f.name for f in self.features if f.column is not None}
+        columns = {f.column.strip(): f.name for f in self.features if f.column and not f.date}
         return columns | {name: name for name in self.names}
+
+    @property
+    def dates(self) -> dict[str, tuple[Feature, ...]]:
+        """The features behind each column of dates, by its title."""
+        found: dict[str, tuple[Feature, ...]] = {}
+        for feature in self.features:
+            if feature.date and feature.column:
+                title = feature.column.strip()
+                found[title] = (*found.get(title, ()), feature)
+        return found
 
     def column(self, name: str) -> int:
         """The position of a feature."""

@@ -270,5 +270,5 @@ def feature_values(feature: Feature) -> dict[str, Any]:
     """A feature as keys of a file, without those that say nothing."""
     said = asdict(feature)
     blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
-    blank |= {"missing": "refuse", "other": False}
+    blank |= {"missing": "refuse", "other": False, "date": ""}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}

@@ -64,7 +64,7 @@ class Plot:
 
 def figure(plot: Plot) -> "Figure":
     """The plot as a matplotlib figure with its title and, below, its legend."""
-    with _matplotlib():
+    with with_style():
         from matplotlib.figure import Figure
 
         title = textwrap.wrap(plot.title, 44, max_lines=2, placeholder=" …")
@@ -104,7 +104,7 @@ def draw(plot: Plot) -> DrawnPlot:
     """Draw a plot."""
     svg, png = io.StringIO(), io.BytesIO()
     made = figure(plot)
-    with _matplotlib():
+    with with_style():
         made.savefig(svg, format="svg", metadata={"Date": None})
         made.set_layout_engine("none")  # it is laid out by now, and once is enough
         made.savefig(png, format="png")
@@ -132,7 +132,7 @@ def inline(drawing: DrawnPlot, prefix: str) -> str:
 
 
 @contextmanager
-def _matplotlib() -> Iterator[None]:
+def with_style() -> Iterator[None]:
     """The report's style while drawing, and nothing of it afterwards."""
     try:
         import matplotlib

@@ -60,7 +60,7 @@ def _means(panel: Panel, name: str, subtitle: str) -> Plot:
         if shown:
             axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
                          label="the paper's mean")  # fmt: skip
-        _rows(axes, [line.label for line in lines])
+        name_rows(axes, [line.label for line in lines])
         axes.set_xlabel("mean test accuracy, %")
 
     caption = f"Mean over clients. {spread(panel.seeds, 'Whiskers')} The axis need not start at 0."
@@ -98,7 +98,7 @@ def _clients(panel: Panel, metric: Metric, name: str, subtitle: str) -> list[Plo
                 error_kw={"ecolor": INK, "elinewidth": 0.8, "capsize": 1.5},
                 label=short_text(line.label),
             )
-        _rows(axes, list(clients))
+        name_rows(axes, list(clients))
         axes.grid(visible=False, axis="y")
         axes.set_xlim(left=0)
         axes.set_xlabel(_UNITS[metric])
@@ -126,7 +126,7 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
             fill = {} if clear else {"markerfacecolor": "none"}
             _dot(axes, i, gap, line, label=None if clear in shown else _CLEAR[clear], **fill)
             shown.add(clear)
-        _rows(axes, [line.label for line, _, _ in gaps])
+        name_rows(axes, [line.label for line, _, _ in gaps])
         axes.set_xlabel(f"accuracy of {ours} minus theirs, points")
 
     caption = (
@@ -141,7 +141,7 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
 _CLEAR = {True: "interval excludes 0", False: "interval includes 0: may be chance"}
 
 
-def _rows(axes: "Axes", names: list[str]) -> None:
+def name_rows(axes: "Axes", names: list[str]) -> None:
     """Names down the side, the first on top."""
     axes.set_yticks(range(len(names)), [short_text(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -1,5 +1,6 @@
 """English."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,8 +67,14 @@ def _rows(rows: Sequence[int]) -> str:
 
 
 def _with_rows(text: str) -> Sentence:
-    """A sentence with {count} and {listed}, from the argument `rows`."""
-    return lambda a: text.format_map({**a, "count": len(a["rows"]), "listed": _rows(a["rows"])})
+    """A sentence with {count} and {listed}, from the argument `rows`; many of them before `|`."""
+
+    def say(a: Mapping[str, Any]) -> str:
+        verb = 1 if len(a["rows"]) == 1 else 0
+        words = re.sub(r"<(.*?)\|(.*?)>", lambda m: str(m[1 + verb]), text)
+        return words.format_map({**a, "count": len(a["rows"]), "listed": _rows(a["rows"])})
+
+    return say
 
 
 def _plural(count: int, what: str) -> str:
@@ -362,7 +369,10 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
         "correct the rules, or the example if it is wrong",
     ),
     "out-of-scope": (
-        _with_rows("{count} rows have '{feature}' outside its scope {low:g} to {high:g}: {listed}"),
+        _with_rows(
+            "{count} <rows have|row has> '{feature}' outside its scope {low:g} to {high:g}: "
+            "{listed}"
+        ),
         "correct the value, or widen the scope if the knowledge holds there too",
     ),
     "constant-column": ("'{feature}' has one value only", "leave it out, or see why"),
@@ -377,10 +387,13 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     ),
     "one-class": ("all {rows} labels are '{name}'", "nothing can be learned from these rows alone"),
     "unscored": (
-        _with_rows("{count} rows cannot be scored and are left out: {listed} ({why})"),
+        _with_rows("{count} <rows|row> cannot be scored and <are|is> left out: {listed} ({why})"),
         "",
     ),
-    "label-outside": (_with_rows("{count} labels lie outside their range: {listed}"), _LABELS),
+    "label-outside": (
+        _with_rows("{count} <labels lie outside their|label lies outside its> range: {listed}"),
+        _LABELS,
+    ),
     "label-outside/number": ("{count} labels lie outside their set", _LABELS),
     "label-beyond": (
         "{count} labels lie beyond the bounds {lower:g} to {upper:g}",

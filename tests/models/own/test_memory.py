@@ -1,9 +1,12 @@
 """Own models are made once in a block that remembers, and anew for anything that differs."""
 
+import pytest
 import torch
 
+from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
-from fedlore.models.own.baseline import once, own_order, remembering
+from fedlore.models.own import ahead, baseline
+from fedlore.models.own.baseline import once, own_numbers, own_order, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:
@@ -50,3 +53,25 @@ def test_the_makers_of_own_models_remember():
     with remembering():
         assert own_order(rows(), 3) is own_order(rows(), 3)
         assert own_order(rows(), 3) is own_order(rows(), 3, seed=0, signs=None)  # as usual
+
+
+@pytest.mark.slow  # two processes load torch
+@pytest.mark.parametrize("make", [own_order, own_numbers], ids=["classes", "numbers"])
+def test_other_processes_make_the_same_models(make, monkeypatch):
+    classes = (4,) if make is own_order else ()
+    known = [rows(i / 10) for i in range(2)]
+    if make is own_numbers:
+        known = [Measured(one.x, one.x[:, 0].double(), cut=Bins(0.0, 3.0, 5)) for one in known]
+    calls = [((one, *classes), {"seed": 1, "site": str(i)}) for i, one in enumerate(known)]
+    monkeypatch.setattr(ahead, "_WORTH", 0)
+    with remembering(), ahead.processes(2):
+        ahead.make_ahead(make, calls)
+        with monkeypatch.context() as patch:
+            patch.setattr(baseline, "try_family", None)  # nothing is left to be made
+            made = [make(*args, **named) for args, named in calls]
+    for own, (args, named) in zip(made, calls, strict=True):
+        alone = make(*args, **named)
+        assert torch.equal(own.folds, alone.folds)
+        for one, other in zip(own.candidates, alone.candidates, strict=True):
+            assert (one.member.name, one.error) == (other.member.name, other.error)
+            assert torch.equal(one.held, other.held)

@@ -61,13 +61,19 @@ def _parse(body: bytes) -> Any:
 def row_schema(schema: Schema) -> dict[str, Any]:
     """JSON Schema of one row; a feature with a title of its own goes by that or by its name."""
     names = {title: schema.features[schema.column(name)] for title, name in schema.titles.items()}
-    twice = [[name, title] for title, name in schema.titles.items() if title != name]
-    either = [{"oneOf": [{"required": [word]} for word in words]} for words in twice]
+    ways = [([name], title) for title, name in schema.titles.items() if title != name]
+    ways += [([f.name for f in parts], title) for title, parts in schema.dates.items()]
+    either = [{"oneOf": [{"required": own}, {"required": [title]}]} for own, title in ways]
+    optional = {name for own, _ in ways for name in own}
+    properties = {title: _property(feature) for title, feature in names.items()}
+    for title, parts in schema.dates.items():
+        blank = all(feature.may_miss for feature in parts)
+        properties[title] = {"type": ["string", "null"] if blank else "string", "format": "date"}
     return {
         "type": "object",
         "title": "Row",
-        "properties": {title: _property(feature) for title, feature in names.items()},
-        "required": [name for name in schema.names if name not in (words[0] for words in twice)],
+        "properties": properties,
+        "required": [name for name in schema.names if name not in optional],
         **({"allOf": either} if either else {}),
         "additionalProperties": False,
     }

@@ -3,7 +3,8 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal
@@ -133,6 +134,51 @@ def place_cells(
     return values, wrong
 
 
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)([T ].*)?")
+
+
+def date_cells(cells: Any, part: str) -> tuple[Floats, Wrong]:
+    """One part of a column of dates, (n,) float64 with NaN for blanks, and what is no date.
+
+    Numbers are that part already: an array has no columns of dates. The time of a day is left out.
+    """
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        return _part_of(cells.astype("datetime64[D]"), part), {}
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
+        return number_cells(cells)
+    days = np.full(len(cells), "NaT", dtype="datetime64[D]")
+    wrong: Wrong = {}
+    for i, cell in enumerate(_as_list(cells)):
+        found = read_date(cell)
+        if found is not None:
+            days[i] = found
+        elif isinstance(cell, Broken) or not is_blank(cell):
+            shown = cell.shown if isinstance(cell, Broken) else cell
+            wrong[i] = f": {str(shown)!r:.60} is not a date: write it as 2024-03-05"
+    return _part_of(days, part), wrong
+
+
+def read_date(cell: Any) -> date | None:
+    """The day in a cell: a date, or its text as 2024-03-05, with or without a time behind it."""
+    shown = cell.shown if isinstance(cell, Broken) else cell  # a date of a spreadsheet
+    found = _DATE.fullmatch(str(shown).strip())
+    try:
+        return None if found is None else date.fromisoformat(found[1])
+    except ValueError:
+        return None
+
+
+def _part_of(days: NDArray[np.datetime64], part: str) -> Floats:
+    """A part of dates as a number; NaN where there is none."""
+    count = days.astype(np.int64)
+    values = {
+        "day": count,
+        "month": days.astype("datetime64[M]").astype(np.int64) % 12 + 1,
+        "weekday": (count + 3) % 7 + 1,  # 1970-01-01 was a Thursday
+    }[part]
+    return np.where(np.isnat(days), MISSING, values)
+
+
 def text_cells(cells: Any) -> list[str]:
     """A column as text, empty where it is blank."""
     return [_word(cell) for cell in _as_list(cells)]
@@ -243,14 +289,21 @@ def find_columns(
     asked for where `extra` is "error", except the label and `also`. `units` come from the file
     beside its titles.
     """
-    known = schema.titles
+    known, dates = schema.titles, schema.dates
     features = {feature.name: feature for feature in schema.features}
     asked = [*schema.names, *([] if label is None else [label])]
     found: dict[str, int] = {}
     wrong: list[str] = []
     for position, title in enumerate(titles):
         full = title.strip()
-        name, unit = (full, None) if full in known or full == label else name_and_unit(title)
+        plain = full in known or full in dates or full == label
+        name, unit = (full, None) if plain else name_and_unit(title)
+        if name in dates:
+            wrong += [
+                f"the column '{f.name}' is there twice" for f in dates[name] if f.name in found
+            ]
+            found |= {f.name: position for f in dates[name] if f.name not in found}
+            continue
         name = known.get(name, name)
         if name not in asked:
             if extra == "error" and name != schema.label and title not in also:
@@ -269,8 +322,14 @@ def find_columns(
             sought = features[name].column or name if name in features else name
             wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}")
     if wrong:
-        raise refusal(place, wrong)
+        raise refusal(place, list(dict.fromkeys(wrong)))
     return [found[name] for name in asked]
+
+
+def features_of(titles: Sequence[str], schema: Schema) -> tuple[Feature, ...]:
+    """The features as a table has them: a date's part under its own name is a number there."""
+    there = {name for title in titles for name in (title.strip(), name_and_unit(title)[0])}
+    return tuple(replace(f, date="") if f.date and f.name in there else f for f in schema.features)
 
 
 def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> tuple[str, ...]:

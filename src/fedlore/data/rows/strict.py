@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import FedloreError
 from ...kernel.schema import Feature, Schema
+from .cells import date_cells, read_date
 
 LARGEST_VALUE = 1e30  # of a feature: well inside float32
 
@@ -23,14 +24,15 @@ class Unusable(FedloreError):
 
 
 def strict_values(records: Sequence[Any], schema: Schema) -> list[list[float]]:
-    """Records of floats and level names as numbers in the schema's order, n lists of d.
+    """Records of floats, level names and dates as numbers in the schema's order, n lists of d.
 
-    A column has the name of its feature or its title in data files. None stands for a value where
+    A date goes by the title of its column, its parts as numbers by their own names. Any other
+    column has the name of its feature or its title in data files. None stands for a value where
     it may be missing, and becomes NaN. A column that is no feature is refused, and so is one that
     is absent.
     """
-    titles = schema.titles
-    return [_record(record, schema, titles, row) for row, record in enumerate(records, 1)]
+    titles, dates = schema.titles, schema.dates
+    return [_record(record, schema, titles, dates, row) for row, record in enumerate(records, 1)]
 
 
 def excerpt(text: str) -> str:
@@ -38,9 +40,17 @@ def excerpt(text: str) -> str:
     return text[:60].encode("utf-8", "replace").decode()
 
 
-def _record(said: Any, schema: Schema, titles: Mapping[str, str], row: int) -> list[float]:
+def _record(
+    said: Any,
+    schema: Schema,
+    titles: Mapping[str, str],
+    dates: Mapping[str, Sequence[Feature]],
+    row: int,
+) -> list[float]:
     if not isinstance(said, dict):
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
+    if dates:
+        said = _without_dates(said, dates, row)
     named = {titles.get(title, title): value for title, value in said.items()}
     if len(named) < len(said):
         own = [titles.get(title, title) for title in said]
@@ -57,6 +67,26 @@ def _record(said: Any, schema: Schema, titles: Mapping[str, str], row: int) -> l
         shown = excerpt(extra)
         raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
     return values
+
+
+def _without_dates(
+    said: dict[str, Any], dates: Mapping[str, Sequence[Feature]], row: int
+) -> dict[str, Any]:
+    """A record with the parts of its dates in place of these."""
+    found = {title: value for title, value in said.items() if title not in dates}
+    for title in said.keys() & dates.keys():
+        blank = said[title] is None and all(f.may_miss for f in dates[title])
+        if not blank and (not isinstance(said[title], str) or read_date(said[title]) is None):
+            shown = f"'{excerpt(said[title])}'" if isinstance(said[title], str) else "none"
+            text = f"must be a date such as 2024-03-05, got {shown}"
+            raise Unusable(f"row {row}, column '{title}': {text}", row, title)
+        for feature in dates[title]:
+            if feature.name in said:
+                text = f"row {row}: the column '{feature.name}' is there twice"
+                raise Unusable(text, row, feature.name)
+            parts, _ = date_cells([said[title]], feature.date)
+            found[feature.name] = None if blank else float(parts[0])
+    return found
 
 
 def _value(said: Any, feature: Feature, row: int) -> float:

@@ -23,6 +23,8 @@ from .cells import (
     Problems,
     Stumbled,
     Wrong,
+    date_cells,
+    features_of,
     find_columns,
     name_and_unit,
     number_cells,
@@ -114,7 +116,9 @@ def read_chunks(
         place=source.place,
     )
     copied = [_copied_rows(source, name) for name in keep]
-    numbers = {p for p, f in zip(places, schema.features, strict=False) if not f.levels}
+    features = features_of(source.titles, schema)
+    plain = zip(places, features, strict=False)
+    numbers = {p for p, f in plain if not f.levels and not f.date}
     words = [p for p in (*places, *copied) if p not in numbers]
     problems = Problems(source.place)
     count = 0
@@ -124,7 +128,7 @@ def read_chunks(
             problems = Problems(source.place, most=None)
         if batch.odd:
             problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        x, y = _tensors(batch, schema, label, source, problems)
+        x, y = _tensors(batch, features, schema.classes, label, source, problems)
         if source.fast and problems.count:
             raise Stumbled(f"{source.place}: a cell cannot be used")
         count += len(x) + len(batch.odd)
@@ -175,14 +179,14 @@ def _show(cells: Any) -> Any:
 
 def _tensors(
     batch: RowBatch,
-    schema: Schema,
+    features: Sequence[Feature],
+    classes: Sequence[str],
     label: str | None,
     source: RowSource,
     problems: Problems,
 ) -> tuple[Tensor, Tensor | None]:
     """A batch as (n, d) float32 and its classes (n,) int64; what is wrong goes to `problems`."""
-    n, features = len(batch.lines), schema.features
-    x = np.empty((n, len(features)), dtype=np.float32)
+    x = np.empty((len(batch.lines), len(features)), dtype=np.float32)
     exact, faulty = [], []
     for place, feature in enumerate(features):
         cells = batch.columns[place]
@@ -197,11 +201,13 @@ def _tensors(
             raise Stumbled(f"{source.place}: a row may be blank, and rows that are do not count")
         for place, feature in enumerate(features):
             wrong = feature_faults(bad[:, place], exact[place], faulty[place], feature)
-            problems.add(wrong, batch.lines, feature.name, place)
+            if not _said_before(features, place):
+                title = feature.column if feature.date else feature.name
+                problems.add(wrong, batch.lines, title or "", place)
     rows = torch.from_numpy(x)
     if label is None:
         return rows, None
-    values, wrong = place_cells(batch.columns[len(features)], schema.classes, "class")
+    values, wrong = place_cells(batch.columns[len(features)], classes, "class")
     missing = np.isnan(values)
     if missing.any():
         wrong |= _faults(missing, values, wrong, FILL)
@@ -214,7 +220,15 @@ def feature_cells(cells: Any, feature: Feature, decimal: str) -> tuple[Floats, W
     """A column of a feature, (n,) float64: numbers, or the positions of levels; NaN for blanks."""
     if feature.levels:
         return place_cells(cells, feature.levels, "level", other=feature.other)
+    if feature.date:
+        return date_cells(cells, feature.date)
     return number_cells(cells, decimal)
+
+
+def _said_before(features: Sequence[Feature], place: int) -> bool:
+    """Whether an earlier feature is read from the same dates, and has said what is wrong there."""
+    one = features[place]
+    return bool(one.date) and any(f.date and f.column == one.column for f in features[:place])
 
 
 def feature_faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, feature: Feature) -> Wrong:
@@ -451,13 +465,15 @@ def number_rows(data: Any, schema: Schema | None) -> Any:
 
 def _numbers(source: RowSource, schema: Schema) -> Floats:
     places, problems = find_columns(source.titles, schema), Problems("")
+    features = features_of(source.titles, schema)
     parts = [np.empty((0, len(places)))]
     for batch in source.batches(places, [], lambda share: None):
         columns = []
-        for order, (feature, cells) in enumerate(zip(schema.features, batch.columns, strict=True)):
+        for order, (feature, cells) in enumerate(zip(features, batch.columns, strict=True)):
             values, wrong = feature_cells(cells, feature, source.decimal)
             wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
-            problems.add(wrong, batch.lines, feature.column or feature.name, order)
+            if not _said_before(features, order):
+                problems.add(wrong, batch.lines, feature.column or feature.name, order)
             columns.append(values)
         parts.append(np.column_stack(columns))
     problems.check()

@@ -156,9 +156,10 @@ def read_kit(folder: Path) -> Kit:
 def _title(asked: Schema, own: Schema) -> Schema:
     """The federation's schema, with the titles that this site's files have."""
     pairs = zip(asked.features, own.features, strict=True)
-    return replace(
-        asked, features=tuple(replace(f, column=mine.column or f.column) for f, mine in pairs)
+    titled = (
+        replace(f, column=mine.column or f.column, date=mine.date or f.date) for f, mine in pairs
     )
+    return replace(asked, features=tuple(titled))
 
 
 def agree_schema(own: Schema | None, asked: Schema) -> Schema:

@@ -77,6 +77,8 @@ def _columns(schema: Schema, data: Examples | Measured, file: str) -> Iterator[F
     number = isinstance(data, Measured)
     y = None if data.y is None else data.y.double().numpy()
     for place, kind, other in find_columns(data.x.double().numpy(), y, number=number):
+        if kind == "id-column" and schema.features[place].date:
+            continue  # a row a day
         names = {"feature": schema.names[place], "other": schema.names[other or 0]}
         yield Finding("warning", kind, Place(file, column=names["feature"]), names)
     if not number and y is not None and len(y) > 1 and (y == y[0]).all():

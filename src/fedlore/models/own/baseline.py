@@ -189,23 +189,32 @@ def remembering() -> Iterator[None]:
 def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
     """The same function, which looks first whether a `remembering` block has the answer."""
 
-    asked = signature(make)
-
     @wraps(make)
     def remember(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         kept = _KEPT.get()
         if kept is None:
             return make(*args, **kwargs)
-        whole = asked.bind(*args, **kwargs)
-        whole.apply_defaults()  # what is left out and what is given as usual are one call
-        said = (make.__name__, *sorted(whole.arguments.items()))
-        key = hashlib.sha256(_digest(said)).hexdigest()
+        key = _key(make, args, kwargs)
         if key not in kept:
             kept[key] = make(*args, **kwargs)
         answer: _R = kept[key]
         return answer
 
     return remember
+
+
+def keep(make: Callable[..., Any], args: Any, kwargs: Any, answer: Any) -> None:
+    """Give a `remembering` block the answer to a call that was made elsewhere."""
+    kept = _KEPT.get()
+    if kept is not None:
+        kept[_key(make, args, kwargs)] = answer
+
+
+def _key(make: Callable[..., Any], args: Any, kwargs: Any) -> str:
+    whole = signature(make).bind(*args, **kwargs)
+    whole.apply_defaults()  # what is left out and what is given as usual are one call
+    said = (make.__name__, *sorted(whole.arguments.items()))
+    return hashlib.sha256(_digest(said)).hexdigest()
 
 
 def _digest(value: object) -> bytes:

@@ -1,10 +1,12 @@
 """Trees of a site: extra trees and boosted trees, grown by scikit-learn, kept as plain arrays."""
 
+import copy
 import importlib
 import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,7 @@ class ExtraTrees:
             random_state=self.seed,
             monotonic_cst=bound_signs(self.signs, inputs.shape[1]),
         )
+        forest._make_estimator = partial(_next_tree, forest)
         with calmly():
             return forest.fit(inputs.numpy(), labels(target, self.classes))
 
@@ -124,6 +127,20 @@ class ExtraTrees:
             all_classes[:, columns] = value
             wide.append((left, right, feature, threshold, all_classes))
         return grow_tables(wide, [0.0] * self.classes, [share] * self.classes)
+
+
+def _next_tree(forest: Any, append: bool = True, random_state: Any = None) -> Any:
+    """The next tree of a forest as scikit-learn makes it, copied instead of cloned.
+
+    A clone reads the signature of its class again, for each of thousands of small trees.
+    """
+    made = copy.copy(forest.estimator_)
+    for name in forest.estimator_params:
+        setattr(made, name, getattr(forest, name))
+    made.random_state = random_state.randint(np.iinfo(np.int32).max)
+    if append:
+        forest.estimators_.append(made)
+    return made
 
 
 ABSENT = -30.0  # the logit of a class that no row had
