@@ -115,7 +115,8 @@ class OneShotMember:
 
     def log_probs(self, known: Examples) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        return mask_logits(self.one_shot_model.logits(x, known.prior, known.allowed), known.allowed)
+        said = self.one_shot_model.logits(x, known.prior, known.allowed, known.stated)
+        return mask_logits(said, known.allowed)
 
     def number(self, known: Measured) -> Tensor:
         """The number at that place, read between the edges of its bins."""

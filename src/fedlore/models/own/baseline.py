@@ -352,7 +352,7 @@ def own_order(
 def judge_places(place: Tensor, known: Examples, classes: int) -> JudgedOutputs:
     """Places of rows that were not seen, (n,), with the width under which labels are likeliest."""
     y = _labels(known)
-    usual = max(float((place - y).square().mean().sqrt()), LEAST_WIDTH)
+    usual = max(float((place - known.aim).square().mean().sqrt()), LEAST_WIDTH)
     every = [mask_logits(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
     costs = [_nll(rows, y) for rows in every]
     best = min(range(len(costs)), key=lambda i: costs[i])
