@@ -110,6 +110,13 @@ def test_a_site_names_the_column_in_its_knowledge_file(tmp_path):
     (folder / "train.csv").write_text("\n".join(rows) + "\n")
     data = read_site(folder).data
     assert data.place.isnan().tolist() == [False, True, False, False, False]
+    cut = '[[predict.sources]]\nformula = "10 * x + 21"\nedges = [40, 50]\n'
+    (folder / "knowledge.toml").write_text(FILE + cut)
+    site = read_site(folder)  # a formula states how grades are cut
+    assert site.data.place[0] == pytest.approx(-0.4) and site.data.stated[0, 0] == pytest.approx(
+        -0.4
+    )
+    (folder / "knowledge.toml").write_text(FILE)
     (folder / "train.csv").write_text("\n".join(rows).replace("44", "forty") + "\n")
     with pytest.raises(Exception, match="forty"):
         read_site(folder)

@@ -213,7 +213,7 @@ class Knowledge:
         known = axis.annotate(data, said, allowed)
         if isinstance(known, Measured):
             known = replace(known, conflicts=conflicts, spread=self.spread)
-        elif self.measured and self.edges:
+        elif self.states_numbers:
             known = replace(known, stated=self._state_places(x, said))
         return replace(known, signs=signs, trust=trust), conflicts
 
@@ -223,6 +223,11 @@ class Knowledge:
         models = [unveil(model)[0] for model in (self.prediction, self.range)]
         found = [getattr(m, "edges", ()) for m in models if getattr(m, "sides", None) is not None]
         return next((edges for edges in found if len(edges) > 1), ())
+
+    @property
+    def states_numbers(self) -> bool:
+        """Whether models hear the numbers behind classes; shapes are shown of classes alone."""
+        return bool(self.measured and self.edges) and self.shapes is None
 
     def _state_places(self, x: Tensor, said: Tensor | None) -> Tensor:
         """Where the expert's number and the ends of his range lie among classes, (n, 3).

@@ -129,7 +129,7 @@ def class_nodes(rows: Rows, known: Knowledge, unusable: Value) -> KnowledgeNodes
 def _state_places(rows: Rows, known: Knowledge, prior: Value | None) -> Value | None:
     """What `Examples.stated` is, (n, 3) double; None where no number is stated."""
     o, edges = rows.o, known.edges
-    if not known.measured or not edges:
+    if not known.states_numbers:
         return None
 
     def places(model: Any) -> list[Value]:
