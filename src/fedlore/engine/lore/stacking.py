@@ -22,11 +22,12 @@ from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
 from ...models.client import NumberClient
-from ...models.ensemble import Ensemble, OneShotMember
+from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
     Own,
     OwnModel,
+    correct_number,
     judge_places,
     own_classes,
     own_numbers,
@@ -55,7 +56,15 @@ from .report import (
 from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
-from .start import BOOST, ONE_SHOT, StartShares, first_weights, lift_expert, prune_members
+from .start import (
+    BOOST,
+    CORRECTED,
+    ONE_SHOT,
+    StartShares,
+    first_weights,
+    lift_expert,
+    prune_members,
+)
 from .temperature import (
     EXPERT,
     NETWORK,
@@ -500,7 +509,13 @@ class NumberStack:
             return [StackMember(ONE_SHOT, said, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
         said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
-        return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
+        shared = OneShotMember(one_shot_model, common.scaler)
+        members = [StackMember(ONE_SHOT, said, True, shared)]
+        if self._own is not None:
+            found = correct_number(measured, said, seed=common.seed, site=self.site.id)
+            model = None if found is None else CorrectedMember(found.member, shared)
+            members += [StackMember(CORRECTED, found.held, False, model)] if found else []
+        return members
 
     def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
         body, said = self.site.boost_body(forest, scores)

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -293,11 +293,6 @@ def own_numbers(
     y = known.y
     sight = _withheld(see_numbers(known), signs)
 
-    def judge(outputs: Tensor) -> JudgedOutputs:
-        held = within(outputs.squeeze(1), known)
-        missed = float((held - y).square().mean())
-        return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
-
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y).unsqueeze(1)
 
@@ -306,12 +301,35 @@ def own_numbers(
     part = folds(len(known), seed=seed, site=site)
     found = []
     for family in _number_families(sight, fold_seed(seed, site), signs):
-        for one in try_family(family, sight, target, part, modes, judge):
+        for one in try_family(family, sight, target, part, modes, partial(_judge_number, known)):
             body = fit_whole(one, sight, target(one.mode))
             mode, width = one.mode, one.judged.width
             member = NumberMember(one.name, body, mode.hears, mode.over, width)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
     return Own(_kept(found, signs), part)
+
+
+CORRECTING = Mode(", correcting the federation", hears=True, over=True)
+
+
+def correct_number(
+    known: Measured, said: Tensor, *, seed: int = 0, site: str = ""
+) -> OwnModel | None:
+    """Extra trees on what a shared model misses that says these numbers (n,) of rows left out."""
+    if known.y is None or not has_trees():
+        return None
+    y, sight = known.y, replace(see_numbers(known), start=said)
+    target = (y - said).unsqueeze(1)
+    family, part = (
+        ExtraTrees("extra trees", seed=fold_seed(seed, site)),
+        folds(len(y), seed=seed, site=site),
+    )
+    (one,) = try_family(
+        family, sight, lambda _: target, part, (CORRECTING,), partial(_judge_number, known)
+    )
+    body = fit_whole(one, sight, target)
+    member = NumberMember(one.name, body, hears=True, over=False, width=one.judged.width)
+    return OwnModel(member, one.judged.held, one.judged.error)
 
 
 @once
@@ -347,6 +365,12 @@ def own_order(
         families = _class_families(classes, fold_seed(seed, site), len(known), "unordered ")
         found += _try_classes(families, known, part, _nll)
     return Own(_kept(found, signs), part)
+
+
+def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
+    held = within(outputs.squeeze(1), known)
+    missed = float((held - known.numbers()).square().mean())
+    return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
 
 
 def judge_places(place: Tensor, known: Examples, classes: int) -> JudgedOutputs:
