@@ -148,8 +148,9 @@ def restore_ensemble(
             shared = [m for m in members if isinstance(m, OneShotMember)]
             if not shared or not isinstance(member, NumberMember):
                 raise Refused(f"member {place} corrects a one-shot model that is not there")
-            member = CorrectedMember(member, shared[0])
-        members.append(member)
+            members.append(CorrectedMember(member, shared[0]))
+        else:
+            members.append(member)
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)

@@ -221,7 +221,9 @@ class Knowledge:
     def edges(self) -> tuple[float, ...]:
         """Where a number is cut into classes, as a formula states it; nothing where none does."""
         models = [unveil(model)[0] for model in (self.prediction, self.range)]
-        found = [getattr(m, "edges", ()) for m in models if getattr(m, "sides", None) is not None]
+        found: list[tuple[float, ...]] = [
+            getattr(m, "edges", ()) for m in models if getattr(m, "sides", None) is not None
+        ]
         return next((edges for edges in found if len(edges) > 1), ())
 
     @property

@@ -512,9 +512,10 @@ class NumberStack:
         shared = OneShotMember(one_shot_model, common.scaler)
         members = [StackMember(ONE_SHOT, said, True, shared)]
         if self._own is not None:
-            found = correct_number(measured, said, seed=common.seed, site=self.site.id)
-            model = None if found is None else CorrectedMember(found.member, shared)
-            members += [StackMember(CORRECTED, found.held, False, model)] if found else []
+            own = correct_number(measured, said, seed=common.seed, site=self.site.id)
+            if own is not None:
+                model = CorrectedMember(own[0], shared)
+                members.append(StackMember(CORRECTED, own[1], False, model))
         return members
 
     def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:

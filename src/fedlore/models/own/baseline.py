@@ -314,22 +314,26 @@ CORRECTING = Mode(", correcting the federation", hears=True, over=True)
 
 def correct_number(
     known: Measured, said: Tensor, *, seed: int = 0, site: str = ""
-) -> OwnModel | None:
-    """Extra trees on what a shared model misses that says these numbers (n,) of rows left out."""
-    if known.y is None or not has_trees():
+) -> tuple[NumberMember, Tensor] | None:
+    """Extra trees on what a shared model misses that says these numbers (n,) of rows left out.
+
+    What is to be added to it, and out of fold both together.
+    """
+    if not has_trees():
         return None
-    y, sight = known.y, replace(see_numbers(known), start=said)
-    target = (y - said).unsqueeze(1)
-    family, part = (
-        ExtraTrees("extra trees", seed=fold_seed(seed, site)),
-        folds(len(y), seed=seed, site=site),
-    )
+    sight, target = replace(see_numbers(known), start=said), (known.numbers() - said).unsqueeze(1)
     (one,) = try_family(
-        family, sight, lambda _: target, part, (CORRECTING,), partial(_judge_number, known)
+        ExtraTrees("extra trees", seed=fold_seed(seed, site)),
+        sight,
+        lambda _: target,
+        folds(len(known), seed=seed, site=site),
+        (CORRECTING,),
+        partial(_judge_number, known),
     )
-    body = fit_whole(one, sight, target)
-    member = NumberMember(one.name, body, hears=True, over=False, width=one.judged.width)
-    return OwnModel(member, one.judged.held, one.judged.error)
+    width = one.judged.width
+    return NumberMember(
+        one.name, fit_whole(one, sight, target), True, False, width
+    ), one.judged.held
 
 
 @once
