@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 
@@ -53,7 +53,9 @@ def plants_of(demo: Demo, seed: int) -> list[Client]:
         slack=demo.slack,
     )
     return [
-        Client(p.id, p.measured_train if demo.measured else p.train, p.knowledge, test=p.test)
+        Client(p.id, p.measured_train, replace(p.knowledge, measured="CSR"), test=p.test)
+        if demo.measured
+        else Client(p.id, p.train, p.knowledge, test=p.test)
         for p in plants
     ]
 

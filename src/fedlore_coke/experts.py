@@ -7,6 +7,7 @@ away, the ones kept by 1.5 to 3.2, and an expert would notice.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +41,7 @@ COKE = Schema(
     classes=tuple(f"CSR{LOWEST + STEP * i}" for i in range(GRADES)),
 )
 
+Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,)
 EDGES = tuple(float(LOWEST + STEP * i) for i in range(1, GRADES))  # between the grades
 
 
@@ -122,14 +124,25 @@ class ExpertVerdict:
     expert: Expert
     blur: float = 0.0  # the largest extra error, in points of CSR
 
+    edges = EDGES
+
+    @property
+    def sides(self) -> tuple[Number, Number]:
+        """The CSR behind the grade."""
+        return self.csr, self.csr
+
     def __call__(self, seen: Tensor, /) -> Tensor:
+        return torch.nn.functional.one_hot(grade(self.csr(seen)), GRADES).float()
+
+    def csr(self, seen: Tensor) -> Tensor:
+        """What the expert works out, (n,)."""
         csr = self.expert(seen)
         if self.blur:
             # a smooth error in what the expert sees, several waves across the scope
             scope = [COKE.features[i] for i in self.expert.equation.columns]
             waves = torch.tensor([12.0 / (f.high - f.low) for f in scope]).to(csr)
             csr = csr + self.blur * torch.sin((seen.double() * waves).sum(1))
-        return torch.nn.functional.one_hot(grade(csr), GRADES).float()
+        return csr
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,15 @@ class Bounds:
 
     expert: Expert
     bound: float
+    edges = EDGES
+
+    @property
+    def sides(self) -> tuple[Number, Number]:
+        """Between which CSR the truth lies."""
+        return (
+            lambda seen: self.expert(seen) - self.bound,
+            lambda seen: self.expert(seen) + self.bound,
+        )
 
     def __call__(self, seen: Tensor, /) -> Tensor:
         csr = self.expert(seen)

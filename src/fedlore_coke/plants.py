@@ -27,6 +27,7 @@ from fedlore.knowledge import Knowledge, Mask
 
 from .coal import CoalTable, blend_coals, deliveries, market, proportions
 from .experts import (
+    EDGES,
     NOISE,
     UNSEEN,
     Bounds,
@@ -148,7 +149,7 @@ class Plant:
     @property
     def measured_train(self) -> Examples:
         """The training rows with where their measured CSR lies among the grades."""
-        return self.train.place_numbers(self.train_coke.csr)
+        return self.train.place_numbers(self.train_coke.csr, EDGES)
 
 
 def coking_plants(

@@ -9,7 +9,7 @@ from fedlore.core.one_shot import Basis, Link, OneShot, OneShotModel, OneShotRow
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.models.ensemble import Ensemble, OneShotMember
+from fedlore.models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from fedlore.models.own.gaussian import Waves
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
@@ -153,12 +153,15 @@ def ordinal(d: int, classes: int, **options) -> torch.nn.Module:
 def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegressor:
     """A regressor with members of its own."""
     d, k = x.shape[1], plain.bins.k
+    shared = OneShotMember(*one_shot_model(x, k, **basis))
+    correction = NumberMember("correcting", trees(d + 3, 1, scale=2.0, seed=3), True, False, 3.0)
     members = (
         NumberMember("ridge", linear(d + 3, 1, seed=1), True, True, 2.0),
         NumberMember("boosted", trees(d + 3, 1, scale=20.0, seed=2), True, False, 3.0),
-        OneShotMember(*one_shot_model(x, k, **basis)),
+        shared,
+        CorrectedMember(correction, shared),
     )
-    ensemble = Ensemble(members, (0.2, 0.3, 0.1), 0.3, 0.1, width=4.0)
+    ensemble = Ensemble(members, (0.1, 0.2, 0.1, 0.2), 0.3, 0.1, width=4.0)
     return plain.with_ensemble(ensemble)
 
 

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from fedlore import Examples, Knowledge, KnowledgeError
-from fedlore.core.one_shot import OneShot
+from fedlore.core.one_shot import Link, OneShot
 from fedlore.data import read_table
 from fedlore.engine.one_shot import one_shot_rows
 from fedlore.experiments.sites import read_site
+from fedlore.knowledge import Feature, Formula, FormulaRange, GradedFormula, Mask, Schema
 from fedlore.models.client import Client
 from fedlore.models.own.baseline import own_order
+from fedlore.models.own.members import see_order
 
 FILE = """
 label = "grade"
@@ -34,6 +36,40 @@ def test_a_number_stays_in_its_grade_and_keeps_its_order_there():
     assert (place.diff() >= 0).all() and (place.diff() > 0).double().mean() > 0.8
     falling = place_numbers(csr, 2 - y)  # grades that fall with the number
     torch.testing.assert_close(falling, 2 - place)
+
+
+def test_stated_edges_say_where_a_number_lies_and_open_grades_have_no_end():
+    csr = torch.tensor([30.0, 38.0, 41.0, 44.0, 58.0, torch.nan]).double()
+    rows = Examples(torch.zeros(6, 1), torch.tensor([0, 0, 1, 1, 2, 1]))
+    place = rows.place_numbers(csr, (40.0, 44.0)).place  # 4 points a grade, at both ends too
+    torch.testing.assert_close(
+        place, torch.tensor([-2.0, 0.0, 0.75, 1.5, 5.0, torch.nan]).double(), equal_nan=True
+    )
+
+
+def test_what_formulas_come_to_is_heard_where_the_number_was_measured():
+    schema = Schema((Feature("x"),), ("low", "mid", "high"), ordered=True)
+    edges = (40.0, 44.0)
+    expert, low, high = (
+        Formula.parse(t, schema) for t in ("x", "x - 4", "where(x < 60, x + 4, 1/0)")
+    )
+    known = Knowledge(
+        Mask((0,), GradedFormula(expert, edges)), FormulaRange(low, high, edges), schema=schema
+    )
+    x = torch.tensor([[30.0], [41.0], [70.0]])
+    assert known.annotate(Examples(x)).stated is None
+    rows = replace(known, measured="CSR").annotate(Examples(x))
+    stated = torch.tensor([[-2.0, -3.0, -1.0], [0.75, -0.25, 1.75], [8.0, torch.nan, torch.nan]])
+    torch.testing.assert_close(rows.stated, stated.double(), equal_nan=True)
+    sight = see_order(rows, 3)  # own learners hear the number, of an open range its classes
+    assert sight.heard[:2].tolist() == [[-2.0, -2.0, 1.0], [0.75, 0.75, 1.0]]
+    assert sight.heard[2].tolist() == [8.0, 2.0, 0.0]
+    _, start, bend = OneShot(start="expert", link=Link("middle", 0.5)).rows(
+        x, rows.prior, rows.allowed, rows.stated, classes=3
+    )
+    assert start.tolist() == [-2.0, 0.75, 8.0]
+    assert bend.width.tolist() == [0.5, 0.5, 0.25] and bend.centre.tolist() == [0.0, 0.0, -6.0]
+    assert replace(known, prediction=None, range=None).edges == ()
 
 
 def test_where_nothing_was_measured_the_grade_is_learned():
@@ -74,6 +110,13 @@ def test_a_site_names_the_column_in_its_knowledge_file(tmp_path):
     (folder / "train.csv").write_text("\n".join(rows) + "\n")
     data = read_site(folder).data
     assert data.place.isnan().tolist() == [False, True, False, False, False]
+    cut = '[[predict.sources]]\nformula = "10 * x + 21"\nedges = [40, 50]\n'
+    (folder / "knowledge.toml").write_text(FILE + cut)
+    site = read_site(folder)  # a formula states how grades are cut
+    assert site.data.place[0] == pytest.approx(-0.4) and site.data.stated[0, 0] == pytest.approx(
+        -0.4
+    )
+    (folder / "knowledge.toml").write_text(FILE)
     (folder / "train.csv").write_text("\n".join(rows).replace("44", "forty") + "\n")
     with pytest.raises(Exception, match="forty"):
         read_site(folder)

@@ -17,10 +17,11 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..models.ensemble import Ensemble, OneShotMember
+from ..models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
+    NumberMember,
     OwnMember,
     read_own_members,
     write_own_members,
@@ -28,6 +29,7 @@ from ..models.own.members import (
 from .archive import Refused
 
 EXACT = "one_shot"  # the kind of the one-shot model, beside the kinds of own members
+_CORRECTS = "corrects"
 _OWN, _ONE_SHOT = "own.", "one_shot."  # how the names of their tensors begin
 _Form = TypeVar("_Form")
 
@@ -35,7 +37,8 @@ _Form = TypeVar("_Form")
 def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
     rounds = [member for member in ensemble.members if isinstance(member, OneShotMember)]
-    own = [member for member in ensemble.members if member not in rounds]
+    # what corrects the one-shot model is an own member that says so
+    own = [getattr(member, "own", member) for member in ensemble.members if member not in rounds]
     if strange := [member for member in own if not isinstance(member, OwnMember)]:
         raise FedloreError(
             f"a bundle cannot hold a member of the class {type(strange[0]).__name__}: it would "
@@ -51,6 +54,11 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     _check_size(tensors)
     rest = iter(described)
     said = [_round_values(m) if m in rounds else next(rest) for m in ensemble.members]
+    for one, member in zip(said, ensemble.members, strict=True):
+        if isinstance(member, CorrectedMember):
+            if member.one_shot not in rounds:
+                raise FedloreError(f"'{member.name}' corrects a model that is not in the mixture")
+            one[_CORRECTS] = EXACT
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
@@ -126,6 +134,9 @@ def restore_ensemble(
             members.append(_one_round(one, found, shape, classes))
             continue
         count += 1
+        corrects = one.pop(_CORRECTS, None)
+        if corrects not in (None, EXACT) or (corrects and one.get("over")):
+            raise Refused(f"member {place} cannot correct {corrects!r}")
         (member,) = read_own_members(
             [one],
             {f"0.{name}": t for name, t in found.items()},
@@ -133,7 +144,13 @@ def restore_ensemble(
             heard=len(heard) * classes if one.get("kind") == "classes" else HEARD_OF_ORDER,
         )
         _check_member(place, one, member, classes, numbers=numbers)
-        members.append(member)
+        if corrects:
+            shared = [m for m in members if isinstance(m, OneShotMember)]
+            if not shared or not isinstance(member, NumberMember):
+                raise Refused(f"member {place} corrects a one-shot model that is not there")
+            members.append(CorrectedMember(member, shared[0]))
+        else:
+            members.append(member)
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)

@@ -29,6 +29,9 @@ class Examples:
     )
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
     place: Tensor | None = None  # (n,)  where the number behind y lies among classes, NaN: unknown
+    stated: Tensor | None = (
+        None  # (n, 3)  and the expert's, and both ends of his range; NaN: as said
+    )
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
@@ -45,7 +48,7 @@ class Examples:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():
             raise FedloreError(f"x must be floating point, got {self.x.dtype}")
-        for name in ("y", "prior", "allowed", "target", "signs", "trust", "place"):
+        for name in ("y", "prior", "allowed", "target", "signs", "trust", "place", "stated"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.x):
                 raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
@@ -77,17 +80,22 @@ class Examples:
         y = self.y.double()
         return y if self.place is None else torch.where(self.place.isfinite(), self.place, y)
 
-    def place_numbers(self, numbers: Tensor) -> Examples:
+    def place_numbers(self, numbers: Tensor, edges: Sequence[float] = ()) -> Examples:
         """The rows with where measured numbers (n,) lie among the classes they were graded into.
 
-        The line through numbers and classes says where in its class a number lies, and never puts
-        it into another: how a grade is cut need not be known. Nothing is known where nothing was
-        measured, or where so few were that there is no line.
+        Where edges between the classes are stated they say it. Else the line through numbers and
+        classes says where in its class a number lies, and never puts it into another. Nothing is
+        known where nothing was measured, or where so few were that there is no line.
         """
         if self.y is None or len(numbers) != len(self.y):
             raise FedloreError(f"{len(numbers)} measured numbers do not fit {len(self)} labels")
         place = torch.full((len(self),), torch.nan, dtype=torch.float64)
         there = numbers.isfinite()
+        if len(edges) > 1:
+            from .ordinal import place_among  # networks, which a reader of rows needs not
+
+            place[there] = place_among(numbers[there], edges)
+            return replace(self, place=place)
         x, grade = numbers[there].double(), self.y[there].double()
         if len(x) > 2 and float(x.var()) > 0:
             slope = ((x - x.mean()) * (grade - grade.mean())).mean() / x.var(correction=0)

@@ -363,11 +363,19 @@ class OneShot:
         return features + 2 * self.hears
 
     def rows(
-        self, x: Tensor, prior: Tensor | None, allowed: Tensor | None, *, classes: int
+        self,
+        x: Tensor,
+        prior: Tensor | None,
+        allowed: Tensor | None,
+        stated: Tensor | None = None,
+        *,
+        classes: int,
     ) -> tuple[Tensor, Tensor, Bend | None]:
         """Scaled rows and what the expert says of them -> features (n, f), start (n,), bend."""
         flat = x.flatten(1).double()
-        middle, expert = find_places(prior, allowed, like=flat[:, 0], classes=classes)
+        middle, expert = find_places(
+            prior, allowed, like=flat[:, 0], classes=classes, stated=stated
+        )
         nothing = torch.full_like(middle, (classes - 1) / 2)
         start = {"none": nothing, "middle": middle, "expert": expert}[self.start]
         if self.hears:
@@ -376,6 +384,9 @@ class OneShot:
             return self.basis(flat), start, None
         wide = torch.full_like(middle, float(classes))
         wide = wide if allowed is None else allowed.to(wide).sum(1)
+        if stated is not None:
+            between = stated[:, 2] - stated[:, 1]
+            wide = torch.where(between.isnan(), wide, between)
         centre = {"middle": middle, "expert": expert}[self.link.around]
         return self.basis(flat), start, Bend(centre - start, self.link.share * wide / 2.0)
 
@@ -406,27 +417,39 @@ class OneShotModel:
     classes: int
 
     def normal(
-        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+        self,
+        x: Tensor,
+        prior: Tensor | None = None,
+        allowed: Tensor | None = None,
+        stated: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance for scaled rows, on the scale of the class numbers, (n,) each."""
-        features, start, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        features, start, bend = self.one_shot.rows(x, prior, allowed, stated, classes=self.classes)
         mean, variance = foresee(self.found, self.home, features, bend)
         return start + mean, variance
 
     def slopes(
-        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+        self,
+        x: Tensor,
+        prior: Tensor | None = None,
+        allowed: Tensor | None = None,
+        stated: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """How the place of scaled rows moves with each weight, (n, f), and with the level, (n,)."""
-        features, _, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        features, _, bend = self.one_shot.rows(x, prior, allowed, stated, classes=self.classes)
         phi = features - self.home.middle
         _, slope = bend_place(self.home.level + phi @ self.found.mean, bend)
         return slope[:, None] * phi, slope
 
     def logits(
-        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+        self,
+        x: Tensor,
+        prior: Tensor | None = None,
+        allowed: Tensor | None = None,
+        stated: Tensor | None = None,
     ) -> Tensor:
         """Log-probabilities before the range is applied, (n, k)."""
-        mean, variance = self.normal(x, prior, allowed)
+        mean, variance = self.normal(x, prior, allowed, stated)
         return normal_cells(mean, variance.sqrt(), self.classes)
 
     def held_out(self, rows: OneShotRows) -> Tensor:
@@ -445,11 +468,12 @@ class OneShotModel:
         y: Tensor,
         prior: Tensor | None = None,
         allowed: Tensor | None = None,
+        stated: Tensor | None = None,
         *,
         weight: float = 1.0,  # as how many rows each counts
     ) -> "OneShotModel":
         """The same after more tests at the site: scaled rows and the classes that came out."""
-        features, start, bend = self.one_shot.rows(x, prior, allowed, classes=self.classes)
+        features, start, bend = self.one_shot.rows(x, prior, allowed, stated, classes=self.classes)
         target = y.double() - start
         found, home = take_in(self.found, self.home, features, target, bend, weight=weight)
         return replace(self, found=found, home=home)

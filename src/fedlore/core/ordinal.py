@@ -184,24 +184,50 @@ def reads_between(model: nn.Module) -> bool:
 
 
 def find_places(
-    prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
+    prior: Tensor | None,
+    allowed: Tensor | None,
+    *,
+    like: Tensor,
+    classes: int,
+    stated: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The middle of the range and the expert's place, (..., k) -> (...) each, like `like` (...).
 
     Without a range the middle is that of all classes; where the expert is silent he stands in
-    the middle of the range.
+    the middle of the range. Numbers that are `stated` (..., 3) say more than their classes.
     """
     at = torch.arange(classes, dtype=like.dtype, device=like.device)
     middle = torch.full_like(like, (classes - 1) / 2)
     if allowed is not None:
         inside = allowed.to(like.dtype)
         middle = (inside @ at) / inside.sum(-1)
-    if prior is None:
-        return middle, middle
-    said = prior.to(like.dtype)
-    total = said.sum(-1)
-    spoken = total > 0
-    return middle, torch.where(spoken, (said @ at) / torch.where(spoken, total, 1.0), middle)
+    if stated is not None:
+        halfway = stated[..., 1:].mean(-1)
+        middle = torch.where(halfway.isnan(), middle, halfway)
+    expert = middle
+    if prior is not None:
+        said = prior.to(like.dtype)
+        total = said.sum(-1)
+        spoken = total > 0
+        expert = torch.where(spoken, (said @ at) / torch.where(spoken, total, 1.0), middle)
+    if stated is not None:
+        expert = torch.where(stated[..., 0].isnan(), expert, stated[..., 0])
+    return middle, expert
+
+
+def place_among(numbers: Tensor, edges: Sequence[float]) -> Tensor:
+    """Where numbers lie among the classes that edges cut them into, in float64: middles are whole.
+
+    The first and the last class are open, and taken to be as wide as their neighbours.
+
+    >>> place_among(torch.tensor([0.0, 15.0, 20.0, 55.0]), (10.0, 20.0, 30.0)).tolist()
+    [-0.5, 1.0, 1.5, 5.0]
+    """
+    at = torch.tensor(edges, dtype=torch.float64, device=numbers.device)
+    share = (numbers.double().unsqueeze(-1) - at[:-1]) / at.diff()
+    low, high = torch.zeros_like(at[1:]), torch.ones_like(at[1:])
+    low[0], high[-1] = -torch.inf, torch.inf
+    return 0.5 + share.clamp(low, high).sum(-1)
 
 
 def heard_numbers(middle: Tensor, expert: Tensor, classes: int) -> Tensor:

@@ -26,7 +26,7 @@ def one_shot_rows(
     data = scale_rows(client.data, scaler, torch.empty(0, dtype=torch.float64))
     if data.y is None:
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
-    known = (data.prior, data.allowed) if client.injected else (None, None)
+    known = (data.prior, data.allowed, data.stated) if client.injected else (None, None)
     features, start, bend = one_shot.rows(data.x, *known, classes=classes)
     place = data.aim
     if data.target is not None:  # of a number, which lies somewhere in its bin

@@ -53,7 +53,7 @@ def read_site(folder: str | Path, like: Knowledge | None = None) -> Client | Num
         kept = None if test is None else _read_test(test, schema, number=True)
         with _by_line(known, data, train):
             return NumberClient(folder.name, data, known, kept)
-    rows = read_table(train, schema, label=label, measured=known.measured)
+    rows = read_table(train, schema, label=label, measured=known.measured, edges=known.edges)
     exam = None if test is None else _read_test(test, schema, number=False)
     with _by_line(known, rows, train):
         return Client(folder.name, rows, known, test=exam)

@@ -6,24 +6,27 @@ possible (appendix C). The axis of the answers says what each must look like.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, overload
 
 from ..answers import Axis, Bins, Classes, Line, Measured
 from ..core.examples import Examples
-from ..core.tensors import without_gradient
+from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
 from ..kernel.document import check_spread, check_trust
 from ..kernel.schema import Schema
 from .audit import Audit, count
 from .combine import AllOf, Empty
 from .content import Where
+from .formulas import end_values
 from .missing import allow, find_lacking, hear, hide_others
 from .protocols import Card, Conflict, Outside, PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
 from .shapes.shape import Orders, SiteShapes, ears_for
 from .soft import place_within
+from .views import unveil
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -206,7 +209,45 @@ class Knowledge:
         known = axis.annotate(data, said, allowed)
         if isinstance(known, Measured):
             known = replace(known, conflicts=conflicts, spread=self.spread)
+        elif self.states_numbers:
+            known = replace(known, stated=self._state_places(x, said))
         return replace(known, signs=signs, trust=trust), conflicts
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Where a number is cut into classes, as a formula states it; nothing where none does."""
+        models = [unveil(model)[0] for model in (self.prediction, self.range)]
+        found: list[tuple[float, ...]] = [
+            getattr(m, "edges", ()) for m in models if getattr(m, "sides", None) is not None
+        ]
+        return next((edges for edges in found if len(edges) > 1), ())
+
+    @property
+    def states_numbers(self) -> bool:
+        """Whether models hear the numbers behind classes; shapes are shown of classes alone."""
+        return bool(self.measured and self.edges) and self.shapes is None
+
+    def _state_places(self, x: Tensor, said: Tensor | None) -> Tensor:
+        """Where the expert's number and the ends of his range lie among classes, (n, 3).
+
+        NaN where he is silent, and where not both ends are stated.
+        """
+        expert, _ = self._places_of(self.prediction, x)
+        low, high = self._places_of(self.range, x)
+        silent = expert.isinf() if said is None else said.sum(1) <= 0
+        open_ = ~((low <= high) & low.isfinite() & high.isfinite())
+        ends = (low.masked_fill(open_, math.nan), high.masked_fill(open_, math.nan))
+        return torch.stack([expert.masked_fill(silent, math.nan), *ends], 1)
+
+    def _places_of(self, model: Any, x: Tensor) -> list[Tensor]:
+        """The places of both sides of what a model says, (n,) each, NaN where it states none."""
+        from ..core.ordinal import place_among  # networks, which a reader of rules needs not
+
+        inner, columns = unveil(model)
+        cut = getattr(inner, "edges", ()) == self.edges
+        seen = x if columns is None else x[:, list(columns)]
+        sides = getattr(inner, "sides", (None, None)) if cut else (None, None)
+        return [place_among(end_values(side, seen, math.nan), self.edges) for side in sides]
 
     def _inside(self, axis: Axis, said: Tensor, allowed: Any) -> tuple[Tensor, int]:
         """The prediction, silenced or moved where it leaves the range, and on how many rows."""

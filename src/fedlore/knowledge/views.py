@@ -92,6 +92,16 @@ class Recalibrated:
         return replace(self, expert=parts[0])
 
 
+def unveil(model: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """The model behind views of columns and a confusion, and the columns it sees; None: all."""
+    columns: tuple[int, ...] | None = None
+    while isinstance(model, Mask | Recalibrated):
+        if isinstance(model, Mask):
+            columns = model.columns if columns is None else tuple(columns[c] for c in model.columns)
+        (model,) = model.parts
+    return model, columns
+
+
 def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
     """The expert's rows as distributions within the range, (n, k)."""
     soft = prior.double() @ confusion.to(prior.device)

@@ -110,10 +110,11 @@ def find_one_shot(personal: Personal) -> OneShotMember | None:
 def foreseen_doubt(member: OneShotMember, known: Examples) -> Doubt:
     """What the one-shot model says of itself."""
     x = known.x if member.scaler is None else member.scaler(known.x)
-    place, variance = member.one_shot_model.normal(x, known.prior, known.allowed)
+    place, variance = member.one_shot_model.normal(x, known.prior, known.allowed, known.stated)
     noise = member.one_shot_model.found.noise
     ignorance = INFLATION[member.one_shot_model.one_shot.basis.terms] * (variance - noise)
-    test = (noise - _ROUNDED).clamp(min=0.5 * noise)
+    # measured numbers are not rounded
+    test = noise if known.stated is not None else (noise - _ROUNDED).clamp(min=0.5 * noise)
     return Doubt(place, test.sqrt().expand_as(place), ignorance.clamp(min=1e-12).sqrt())
 
 
@@ -174,6 +175,7 @@ def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
     known = personal.annotate(x)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
     weight = INFLATION[sure.one_shot_model.one_shot.basis.terms]
-    update = sure.one_shot_model.update(scaled, y, known.prior, known.allowed, weight=weight)
+    heard = (known.prior, known.allowed, known.stated)
+    update = sure.one_shot_model.update(scaled, y, *heard, weight=weight)
     members = tuple(replace(m, one_shot_model=update) if m is sure else m for m in ensemble.members)
     return personal.with_ensemble(replace(ensemble, members=members))

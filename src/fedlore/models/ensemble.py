@@ -16,7 +16,7 @@ from ..core.inject import guard, inject
 from ..core.one_shot import OneShotModel
 from ..core.scaler import Scaler
 from ..errors import FedloreError
-from .own.members import mask_logits, within
+from .own.members import NumberMember, mask_logits, see_numbers, within
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
 
@@ -115,10 +115,27 @@ class OneShotMember:
 
     def log_probs(self, known: Examples) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        return mask_logits(self.one_shot_model.logits(x, known.prior, known.allowed), known.allowed)
+        said = self.one_shot_model.logits(x, known.prior, known.allowed, known.stated)
+        return mask_logits(said, known.allowed)
 
     def number(self, known: Measured) -> Tensor:
         """The number at that place, read between the edges of its bins."""
         x = known.x if self.scaler is None else self.scaler(known.x)
         place, _ = self.one_shot_model.normal(x, known.between, known.allowed)
         return within(known.bins.numbers(place), known)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedMember:
+    """A learner of the site's own on what the one-shot model misses, added to its number."""
+
+    own: NumberMember  # what is added; hears the expert, and is not over him
+    one_shot: OneShotMember
+
+    @property
+    def name(self) -> str:
+        return self.own.name
+
+    def number(self, known: Measured) -> Tensor:
+        added = self.own.body(see_numbers(known).inputs(hears=self.own.hears)).squeeze(1)
+        return within(self.one_shot.number(known) + added, known)

@@ -131,7 +131,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     inside = torch.tensor(place, dtype=torch.float64).unsqueeze(1)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
     doubt = foreseen_doubt(sure, known)
-    moves = sure.one_shot_model.slopes(scaled, known.prior, known.allowed)
+    moves = sure.one_shot_model.slopes(scaled, known.prior, known.allowed, known.stated)
     learned = _Refit.of(sure.one_shot_model, *moves)
     cost = blends @ order.coals.price
     now = float(cost[0])

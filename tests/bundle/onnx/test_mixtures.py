@@ -1,6 +1,7 @@
 """A mixture as a graph: onnxruntime says what Personal says, with exact zeros, row by row."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from fedlore.bundle.onnx import to_onnx
 from fedlore.core.one_shot import Basis, Link
 from fedlore.core.ordinal import normal_cells
 from fedlore.errors import FedloreError
-from fedlore.knowledge import Knowledge, table_of
+from fedlore.knowledge import Formula, FormulaRange, GradedFormula, Knowledge, table_of
 from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble, OneShotMember
 from fedlore.models.own.linear import log_masses
@@ -46,6 +47,20 @@ CALM[:, 3] = CALM[:, 3].floor()
 
 def known(prediction=EXPERT, range=RANGE, **settings):
     return Knowledge(prediction, range, 0.4, schema=SCHEMA, **settings)
+
+
+#: An expert whose numbers are heard, silent and without limits where the logarithm is undefined.
+NUMBERS = Knowledge(
+    GradedFormula(Formula.parse("0.1*ash + log(5 + heat)", SCHEMA), (1.0, 2.0, 5.0)),
+    FormulaRange(
+        Formula.parse("0.1*ash - 2", SCHEMA),
+        Formula.parse("0.1*ash + 2 + 0.5*log(8 + heat)", SCHEMA),
+        (1.0, 2.0, 5.0),
+    ),
+    0.4,
+    schema=replace(SCHEMA, ordered=True),
+    measured="strength",
+)
 
 
 def compare(personal, x, tolerance=1e-5):
@@ -92,16 +107,21 @@ for _terms, _random, _start, _hears, _link in (
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
-@pytest.mark.parametrize("net", ["plain", "ordinal"])
+@pytest.mark.parametrize("net", ["plain", "ordinal", "measured"])
 def test_each_kind_of_member_alone(member, net):
-    made = plain_net(4, 4) if net == "plain" else ordinal(4, 4)
-    compare(mixture(known(), CALM, 4, members=(member,), net=made, expert=0.0), CALM)
+    made = ordinal(4, 4) if net == "ordinal" else plain_net(4, 4)
+    said = NUMBERS if net == "measured" else known()
+    compare(mixture(said, CALM, 4, members=(member,), net=made, expert=0.0), CALM)
 
 
-@pytest.mark.parametrize("name", ["shared", "shared free"])
-def test_trees_that_sites_boost_together_are_stored_and_certified(name, tmp_path):
-    personal = mixture(known(), CALM, 4, members=(MEMBERS[name],))
-    write_bundle(bundle_of(personal, "site", schema=SCHEMA), tmp_path / "a.lore")
+@pytest.mark.parametrize(
+    "name, said",
+    [("shared", known()), ("shared free", known()), ("exact-squares-middle", NUMBERS)],
+    ids=["boosted", "boosted without order", "measured numbers"],
+)
+def test_members_are_stored_and_certified(name, said, tmp_path):
+    personal = mixture(said, CALM, 4, members=(MEMBERS[name],))
+    write_bundle(bundle_of(personal, "site", schema=said.schema), tmp_path / "a.lore")
     again = read_bundle(tmp_path / "a.lore")
     assert torch.equal(again.personal.predict_proba(CALM), personal.predict_proba(CALM))
     assert {claim["claim"] for claim in certify(again)["claims"]} >= {"inside-range"}

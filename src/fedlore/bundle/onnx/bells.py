@@ -5,6 +5,7 @@ with R(z) = log(Q(|z|) e^{z²/2}), Q the normal's upper tail, nothing overflows 
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,12 @@ _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
 
 
 def place_nodes(
-    o: Ops, prior: Value | None, allowed: Value | None, classes: int, dtype: Any
+    o: Ops,
+    prior: Value | None,
+    allowed: Value | None,
+    classes: int,
+    dtype: Any,
+    stated: Value | None = None,
 ) -> tuple[Value, Value]:
     """The middle of the range and the expert's place, (n, 1) each, as `core.ordinal.places`."""
     at = o.constant(np.arange(classes)[:, None], dtype)
@@ -28,11 +34,31 @@ def place_nodes(
     else:
         inside = o.cast(allowed, dtype)
         middle = o.op("MatMul", inside, at) / o.total(inside)
-    return middle, _expert_place(o, prior, at, middle, dtype)
+    if stated is not None:
+        middle = _or(o, (o.columns(stated, [1]) + o.columns(stated, [2])) * 0.5, middle)
+    return middle, _expert_place(o, prior, at, middle, dtype, stated)
+
+
+def place_among(o: Ops, numbers: Value, edges: Sequence[float]) -> Value:
+    """Where numbers (n, 1) lie among classes, as `core.ordinal.place_among`."""
+    at = np.array(edges)
+    low, high = np.zeros(len(at) - 1), np.ones(len(at) - 1)
+    low[0], high[-1] = -LARGEST, LARGEST  # a checker of graphs wants finite numbers
+    share = (numbers - o.constant([at[:-1]], DOUBLE)) / o.constant([np.diff(at)], DOUBLE)
+    share = o.between(share, o.constant([low], DOUBLE), o.constant([high], DOUBLE))
+    return o.where(o.isnan(numbers), math.nan, 0.5 + o.total(share))
+
+
+def _or(o: Ops, number: Value, other: Value) -> Value:
+    return o.where(o.isnan(number), other, number)
 
 
 def sight_nodes(
-    o: Ops, prior: Value | None, allowed: Value | None, classes: int
+    o: Ops,
+    prior: Value | None,
+    allowed: Value | None,
+    classes: int,
+    stated: Value | None = None,
 ) -> tuple[Value, Value]:
     """What own members hear, (n, 3) float32, and where they start, (n, 1), as `see_order`."""
     k = classes
@@ -43,19 +69,25 @@ def sight_nodes(
         ends = o.where(allowed, below, 1.0 - k), o.where(allowed, at, 0.0)
         least, most = (o.op("ReduceMax", end, axes=[1], keepdims=1) for end in ends)
         low, high = o.cast(-least, DOUBLE), o.cast(most, DOUBLE)
+    if stated is not None:
+        low, high = _or(o, o.columns(stated, [1]), low), _or(o, o.columns(stated, [2]), high)
     middle, wide = (low + high) * 0.5, (high - low) * 0.5
-    start = _expert_place(o, prior, o.constant(np.arange(k)[:, None], DOUBLE), middle, DOUBLE)
+    at = o.constant(np.arange(k)[:, None], DOUBLE)
+    start = _expert_place(o, prior, at, middle, DOUBLE, stated)
     return o.cast(o.concat(start, middle, wide), SINGLE), start
 
 
-def _expert_place(o: Ops, prior: Value | None, at: Value, middle: Value, dtype: Any) -> Value:
+def _expert_place(
+    o: Ops, prior: Value | None, at: Value, middle: Value, dtype: Any, stated: Value | None
+) -> Value:
     """The mean place of the expert's row, the middle where he is silent, (n, 1)."""
     if prior is None:
         return middle
     said = o.cast(prior, dtype)
     total = o.total(said)
     spoken = total > 0.0
-    return o.where(spoken, o.op("MatMul", said, at) / o.where(spoken, total, 1.0), middle)
+    place = o.where(spoken, o.op("MatMul", said, at) / o.where(spoken, total, 1.0), middle)
+    return place if stated is None else _or(o, o.columns(stated, [0]), place)
 
 
 def heard_nodes(middle: Value, expert: Value, classes: int) -> list[Value]:

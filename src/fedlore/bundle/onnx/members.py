@@ -83,7 +83,7 @@ def _order(
     build: Builder, x: Value, known: KnowledgeNodes, member: OrderMember, name: str
 ) -> Value:
     k, inputs = member.classes, build.op("Flatten", x, axis=1)
-    heard, start = sight_nodes(build, known.prior, known.allowed, k)
+    heard, start = sight_nodes(build, known.prior, known.allowed, k, known.stated)
     inputs = build.concat(inputs, heard) if member.hears else inputs
     place = body_nodes(build, inputs, member.body, name)  # (n, 1)
     place = place + start if member.over else place
@@ -124,7 +124,7 @@ def one_shot_nodes(
     seen, k = member.one_shot_model, member.one_shot_model.classes
     x = scale_nodes(build, x, member.scaler, name)
     flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
-    middle, expert = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
+    middle, expert = place_nodes(build, known.prior, known.allowed, k, DOUBLE, known.stated)
     start = {"middle": middle, "expert": expert}.get(seen.one_shot.start)
     if start is None:
         start = build.fill((k - 1) / 2, 1, DOUBLE)
@@ -144,18 +144,22 @@ def one_shot_nodes(
     spread = build.total(across * phi) + noise / float(seen.home.rows)
     if link is not None:
         centre = {"middle": middle, "expert": expert}[link.around]
-        place, slope = _bend(build, place, centre, known.allowed, link.share, k)
+        place, slope = _bend(build, place, centre, known, link.share, k)
         spread = slope * slope * spread
     return place, noise + spread
 
 
 def _bend(
-    build: Builder, z: Value, centre: Value, allowed: Value | None, share: float, k: int
+    build: Builder, z: Value, centre: Value, known: KnowledgeNodes, share: float, k: int
 ) -> tuple[Value, Value]:
     """Place and slope of `core.one_shot.bend_place`, (n, 1) each."""
-    width = build.fill(share * k / 2, 1, DOUBLE)
-    if allowed is not None:
-        width = build.total(build.cast(allowed, DOUBLE)) * (share / 2)
+    wide = build.fill(float(k), 1, DOUBLE)
+    if known.allowed is not None:
+        wide = build.total(build.cast(known.allowed, DOUBLE))
+    if known.stated is not None:
+        between = build.columns(known.stated, [2]) - build.columns(known.stated, [1])
+        wide = build.where(build.isnan(between), wide, between)
+    width = wide * (share / 2)
     t = build.op("Tanh", (z - centre) / width)
     return centre + width * t, 1.0 - t * t
 

@@ -12,7 +12,7 @@ from ...kernel.graph.numbers import NumberNodes, SetNodes, nearest, number_outpu
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
-from ...models.ensemble import Ensemble, OneShotMember
+from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.members import NumberMember
 from ...models.regressor import LEVEL, PersonalRegressor
 from .bins import (
@@ -148,16 +148,24 @@ def _mixture(
         return nearest(build, cut.sets, build.where(odd, start, value))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
+    shared: Value | None = None
+
+    def own_number(member: NumberMember, name: str) -> Value:
+        inputs = build.op("Flatten", x, axis=1)
+        inputs = build.concat(inputs, sight) if member.hears else inputs
+        value = body_nodes(build, inputs, member.body, name)
+        return value + start if member.over else value
+
     for place, member in enumerate(ensemble.members):
         name = f"ensemble.{place}"
         if isinstance(member, NumberMember):
-            inputs = build.op("Flatten", x, axis=1)
-            inputs = build.concat(inputs, sight) if member.hears else inputs
-            value = body_nodes(build, inputs, member.body, name)
-            parts.append(within(value + start if member.over else value))
+            parts.append(within(own_number(member, name)))
         elif isinstance(member, OneShotMember):
             at, _ = one_shot_nodes(build, x, heard, member, name)
-            parts.append(within(_number_at(build, at, cut.bins)))
+            shared = within(_number_at(build, at, cut.bins))
+            parts.append(shared)
+        elif isinstance(member, CorrectedMember) and shared is not None:
+            parts.append(within(shared + own_number(member.own, name)))
         else:
             raise unknown_member(member)
     weights = np.array(shares_of(ensemble))[:, None]

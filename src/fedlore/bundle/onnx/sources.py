@@ -4,6 +4,7 @@ What was learned, and what an expert sees of a row, the kernel does not know: th
 their own here. A kind of model that has none is refused by name.
 """
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
@@ -45,7 +46,8 @@ from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
-from ...knowledge.views import Mask, MaxPool, Recalibrated
+from ...knowledge.views import Mask, MaxPool, Recalibrated, unveil
+from .bells import place_among
 from .builder import OPSET, Builder, GraphOutput
 from .networks import network
 
@@ -120,7 +122,31 @@ def class_nodes(rows: Rows, known: Knowledge, unusable: Value) -> KnowledgeNodes
         inside = None if allowed is None else allowed.rows
         around = () if known.range is None else (known.range,)
         prior = rows.within(inside, around).answer(known.prediction)
-    return join_sides(rows.o, prior, allowed, known.conflict, unusable)
+    found = join_sides(rows.o, prior, allowed, known.conflict, unusable)
+    return found._replace(stated=_state_places(rows, known, found.prior))
+
+
+def _state_places(rows: Rows, known: Knowledge, prior: Value | None) -> Value | None:
+    """What `Examples.stated` is, (n, 3) double; None where no number is stated."""
+    o, edges = rows.o, known.edges
+    if not known.states_numbers:
+        return None
+
+    def places(model: Any) -> list[Value]:
+        inner, columns = unveil(model)
+        view = rows if columns is None else rows.of_columns(columns)
+        cut = getattr(inner, "edges", ()) == edges
+        sides = getattr(inner, "sides", (None, None)) if cut else (None, None)
+        zero = o.fill(0.0, 1, DOUBLE)
+        nothing = o.where(zero <= 0.0, math.nan, zero)
+        found = [side and o.cast(view.formulas.value(tree_of(side)), DOUBLE) for side in sides]
+        return [nothing if one is None else place_among(o, one, edges) for one in found]
+
+    (expert, _), (low, high) = places(known.prediction), places(known.range)
+    if prior is not None:
+        expert = o.where(o.total(prior) > 0.0, expert, math.nan)
+    inside = low <= high  # false of NaN
+    return o.concat(expert, *(o.where(inside, end, math.nan) for end in (low, high)))
 
 
 def number_nodes(

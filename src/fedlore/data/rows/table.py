@@ -257,6 +257,7 @@ def read_table(
     label: str | None = None,
     form: FileForm | None = None,
     measured: str = "",
+    edges: Sequence[float] = (),
 ) -> Examples:
     """The features of the schema, in its order, and the class of the column `label`.
 
@@ -268,7 +269,8 @@ def read_table(
     rows = as_examples(Path(path), schema, label=label, form=form)
     if not measured or rows.y is None:
         return rows
-    return rows.place_numbers(read_number_column(path, measured, form=form, blanks=True))
+    numbers = read_number_column(path, measured, form=form, blanks=True)
+    return rows.place_numbers(numbers, edges)
 
 
 def as_examples(

@@ -22,11 +22,12 @@ from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
 from ...models.client import NumberClient
-from ...models.ensemble import Ensemble, OneShotMember
+from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
     Own,
     OwnModel,
+    correct_number,
     judge_places,
     own_classes,
     own_numbers,
@@ -57,6 +58,7 @@ from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
 from .start import (
     BOOST,
+    CORRECTED,
     ONE_SHOT,
     StartShares,
     first_weights,
@@ -508,7 +510,14 @@ class NumberStack:
             return [StackMember(ONE_SHOT, said, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
         said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
-        return [StackMember(ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler))]
+        shared = OneShotMember(one_shot_model, common.scaler)
+        members = [StackMember(ONE_SHOT, said, True, shared)]
+        if self._own is not None:
+            own = correct_number(measured, said, seed=common.seed, site=self.site.id)
+            if own is not None:
+                model = CorrectedMember(own[0], shared)
+                members.append(StackMember(CORRECTED, own[1], False, model))
+        return members
 
     def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
         body, said = self.site.boost_body(forest, scores)

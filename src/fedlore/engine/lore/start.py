@@ -16,6 +16,7 @@ from .report import StackMember
 from .temperature import EXPERT, NETWORK
 
 ONE_SHOT, BOOST = "one_shot", "boost"
+CORRECTED = "extra trees, correcting the federation"
 HARDLY = 0.001  # the expert's weight before any row has spoken
 
 _Stack = Any  # a `Stack` of classes or of numbers
@@ -35,6 +36,7 @@ BOOSTED_STARTS: tuple[StartShares, ...] = (
     (0.1, 0.15, 0.15, 0.6),
     *((*one, 0.0) for one in STARTS),
 )
+CORRECTED_PART = 0.6  # of the one-shot model's share begins with what corrects it, if there is
 MOST_STARTS = 10  # that a site judges
 SMALL = 0.01  # a weight below which a member is left out
 
@@ -56,6 +58,9 @@ def first_weights(members: Sequence[StackMember], start: StartShares | None = No
     """
     if start is not None:
         known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY, BOOST: sum(start[3:])}
+        if any(m.name == CORRECTED for m in members):
+            known[CORRECTED] = CORRECTED_PART * start[1]
+            known[ONE_SHOT] = start[1] - known[CORRECTED]
         own = sum(m.name not in known for m in members)
         parts = [known.get(m.name, start[2] / max(own, 1)) for m in members]
         if math.fsum(parts) > HARDLY:
@@ -73,11 +78,13 @@ def first_weights(members: Sequence[StackMember], start: StartShares | None = No
 def prune_members(
     members: Sequence[StackMember], weights: Tensor
 ) -> tuple[list[StackMember], list[float]]:
-    """The members that count; the network is always one of them."""
+    """The members that count; the network is always one of them, and what another corrects."""
+    by_name = {member.name: float(w) for member, w in zip(members, weights, strict=True)}
+    needed = {NETWORK, *([ONE_SHOT] if by_name.get(CORRECTED, 0.0) >= SMALL else [])}
     kept = [
         (member, float(w))
         for member, w in zip(members, weights, strict=True)
-        if w >= SMALL or member.name == NETWORK
+        if w >= SMALL or member.name in needed
     ]
     return [member for member, _ in kept], list(scale_weights([w for _, w in kept]))
 

@@ -132,10 +132,10 @@ class Kit:
         known = replace(known, schema=agree_schema(known.schema, schema))
         read: Callable[..., Any] = read_table if bins is None else read_measured
 
-        def rows(name: str, **more: str) -> Any:
+        def rows(name: str, **more: Any) -> Any:
             return read(self.path(name), schema, label=schema.label, form=self.file.rows, **more)
 
-        behind = {"measured": known.measured} if known.measured else {}
+        behind = {"measured": known.measured, "edges": known.edges} if known.measured else {}
         data = rows(self.file.data, **behind)
         test = None if self.file.test is None else rows(self.file.test)
         kind = Client if bins is None else NumberClient

@@ -22,6 +22,7 @@ class KnowledgeNodes(NamedTuple):
     allowed: Value | None
     refused: Value  # (n, 1): where either refuses to answer, or there are no values
     trust: Value | None = None  # λ, (n, 1), where a row has one of its own
+    stated: Value | None = None  # (n, 3) his number and both ends among classes, where some hear it
 
 
 def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:

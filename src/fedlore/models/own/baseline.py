@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -302,11 +302,6 @@ def own_numbers(
     y = known.y
     sight = _withheld(see_numbers(known), signs)
 
-    def judge(outputs: Tensor) -> JudgedOutputs:
-        held = within(outputs.squeeze(1), known)
-        missed = float((held - y).square().mean())
-        return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
-
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y).unsqueeze(1)
 
@@ -315,12 +310,39 @@ def own_numbers(
     part = folds(len(known), seed=seed, site=site)
     found = []
     for family in _number_families(sight, fold_seed(seed, site), signs):
-        for one in try_family(family, sight, target, part, modes, judge):
+        for one in try_family(family, sight, target, part, modes, partial(_judge_number, known)):
             body = fit_whole(one, sight, target(one.mode))
             mode, width = one.mode, one.judged.width
             member = NumberMember(one.name, body, mode.hears, mode.over, width)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
     return Own(_kept(found, signs), part)
+
+
+CORRECTING = Mode(", correcting the federation", hears=True, over=True)
+
+
+def correct_number(
+    known: Measured, said: Tensor, *, seed: int = 0, site: str = ""
+) -> tuple[NumberMember, Tensor] | None:
+    """Extra trees on what a shared model misses that says these numbers (n,) of rows left out.
+
+    What is to be added to it, and out of fold both together.
+    """
+    if not has_trees():
+        return None
+    sight, target = replace(see_numbers(known), start=said), (known.numbers() - said).unsqueeze(1)
+    (one,) = try_family(
+        ExtraTrees("extra trees", seed=fold_seed(seed, site)),
+        sight,
+        lambda _: target,
+        folds(len(known), seed=seed, site=site),
+        (CORRECTING,),
+        partial(_judge_number, known),
+    )
+    width = one.judged.width
+    return NumberMember(
+        one.name, fit_whole(one, sight, target), True, False, width
+    ), one.judged.held
 
 
 @once
@@ -358,10 +380,16 @@ def own_order(
     return Own(_kept(found, signs), part)
 
 
+def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
+    held = within(outputs.squeeze(1), known)
+    missed = float((held - known.numbers()).square().mean())
+    return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
+
+
 def judge_places(place: Tensor, known: Examples, classes: int) -> JudgedOutputs:
     """Places of rows that were not seen, (n,), with the width under which labels are likeliest."""
     y = _labels(known)
-    usual = max(float((place - y).square().mean().sqrt()), LEAST_WIDTH)
+    usual = max(float((place - known.aim).square().mean().sqrt()), LEAST_WIDTH)
     every = [mask_logits(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
     costs = [_nll(rows, y) for rows in every]
     best = min(range(len(costs)), key=lambda i: costs[i])

@@ -69,17 +69,22 @@ def see_numbers(known: Measured) -> Sight:
 def see_order(known: Examples, classes: int) -> Sight:
     """Rows of ordered classes: the place of the expert's class, middle and half width of the range.
 
-    A soft prior names its mean place.
+    A soft prior names its mean place, numbers that are stated theirs.
     """
     places = torch.arange(classes, dtype=torch.float64, device=known.x.device)
     low, high = places.new_zeros(len(known)), places.new_full((len(known),), classes - 1.0)
     if known.allowed is not None:
         low = torch.where(known.allowed, places, classes - 1.0).amin(1)
         high = torch.where(known.allowed, places, 0.0).amax(1)
+    if known.stated is not None:
+        ends = known.stated[:, 1:]
+        low, high = torch.where(ends.isnan(), torch.stack([low, high], 1), ends).unbind(1)
     said = None
     if known.prior is not None:
         mass = known.prior.double()
         said = mass @ places / mass.sum(1)  # 0 / 0: NaN where the expert is silent
+        if known.stated is not None:
+            said = torch.where(known.stated[:, 0].isnan(), said, known.stated[:, 0])
     return _see(known.x, said, low, high)
 
 
