@@ -82,10 +82,11 @@ def fit_estimator(
 
 
 def choose_trust(held: Tensor, known: Examples | Measured) -> float:
-    """λ by rows that were not seen: the least that is as good as the best, up to chance.
+    """λ by rows that were not seen; 0 where they do not show that the expert helps.
 
-    Good is likely labels, or near numbers; chance is one standard error of the paired difference.
-    Of classes no λ is taken under which fewer rows are right than without the expert.
+    Of a number the one that misses least. Of classes no λ counts under which not more rows are
+    right than without the expert, by more than chance, which is one standard error of the paired
+    difference; of those left the least under which labels are as likely as they get, up to chance.
     """
     y = known.y
     assert y is not None
@@ -93,22 +94,26 @@ def choose_trust(held: Tensor, known: Examples | Measured) -> float:
         if known.said is None:
             return 0.0
         mixed = [mix_numbers(held, known, t) for t in _TRUSTS]
-        losses = torch.stack([(one - y).square() for one in mixed])  # (t, n)
-        fine = torch.ones(len(_TRUSTS), dtype=torch.bool)
-    else:
-        if known.prior is None:
-            return 0.0
-        parts = held.softmax(1).unsqueeze(0)
-        said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
-        label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
-        losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()
-        right = (said.argmax(2) == y).double().mean(1)
-        fine = right >= right[0]
-    means = losses.mean(1).where(fine, torch.inf)
-    apart = losses - losses[means.argmin()]  # (t, n)
-    chance = apart.std(1) / len(y) ** 0.5
-    near = fine & (apart.mean(1) <= chance)
+        return _TRUSTS[int(torch.stack([(one - y).square().mean() for one in mixed]).argmin())]
+    if known.prior is None:
+        return 0.0
+    parts = held.softmax(1).unsqueeze(0)
+    said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
+    label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
+    losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()  # (t, n)
+    right = (said.argmax(2) == y).double()
+    more = right - right[0]
+    fine = more.mean(1) > _chance(more)
+    fine[0] = True
+    apart = losses - losses[losses.mean(1).where(fine, torch.inf).argmin()]
+    near = fine & (apart.mean(1) <= _chance(apart))
     return _TRUSTS[int(near.nonzero()[0])]
+
+
+def _chance(apart: Tensor) -> Tensor:
+    """One standard error of mean differences, (t, n) -> (t,)."""
+    found: Tensor = apart.std(1) / apart.shape[1] ** 0.5
+    return found
 
 
 def mix_numbers(held: Tensor, known: Measured, trust: float) -> Tensor:
