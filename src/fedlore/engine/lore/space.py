@@ -133,12 +133,12 @@ ORDERED = (
     replace(_ORDERED, hidden=()),
     replace(_ORDERED, decay=0.1),
     replace(_ORDERED, start="expert"),
+    *RIVALS,
     replace(_ORDERED, lr=0.01, decay=5e-3, batch=None),
     replace(_ORDERED, start="middle"),
     replace(_ORDERED, private=False),
-    Candidate(True, 0.5),
-    *RIVALS,
     Candidate(),  # an order that is no help is not imposed
+    Candidate(True, 0.5),
 )
 #: Of a number: bins in order, started from the expert's number or from nothing, or free bins.
 NUMBERS = (
