@@ -3,8 +3,8 @@
     python -m studies.estimators RESULTS.jsonl --draws 3
 
 Each site's rows teach four models of scikit-learn as they are, and the same four behind the
-site's knowledge file (`KnowledgeClassifier(file, estimator=model)`); "local best" is what the
-estimators take by themselves.
+site's knowledge file (`KnowledgeClassifier(file, estimator=model, trust="auto")`). What the
+estimators take by themselves is the row "local best" of `studies.tables`.
 """
 
 import argparse
@@ -34,14 +34,12 @@ def compare(table: Table, draw: int) -> list[dict[str, Any]]:
             x, y = list(table.features), table.label
             file = home / "knowledge.toml"
             tag = {"table": table.name, "draw": draw, "site": home.name}
-            for model, make in makers(table).items():
+            for model, make in makers(table, trees=100).items():
                 bare = make().fit(train[x], train[y]).predict(test[x])
                 known = kind(file, estimator=make(), trust="auto").fit(train[x], train[y])
                 pair = {"bare": bare, "known": known.predict(test[x])}
                 scores = {k: score_answers(said, test[y], table) for k, said in pair.items()}
                 rows.append({**tag, "model": model, "trust": known.trust_} | scores)
-            best = kind(file).fit(train[x], train[y]).predict(test[x])
-            rows.append({**tag, "model": "default", "known": score_answers(best, test[y], table)})
     return rows
 
 
@@ -54,9 +52,6 @@ def summarise(rows: list[dict[str, Any]]) -> list[str]:
         for model in dict.fromkeys(row["model"] for row in own):
             mine = [row for row in own if row["model"] == model]
             known = float(np.mean([row["known"] for row in mine]))
-            if "bare" not in mine[0]:
-                cells.append(f"{model} {100 * known if table.classes else known:.2f}")
-                continue
             bare = float(np.mean([row["bare"] for row in mine]))
             gain = 100 * (known - bare) if table.classes else 100 * (1 - known / bare)
             cells.append(f"{model} {100 * bare if table.classes else bare:.2f} {gain:+.2f}")

@@ -151,7 +151,8 @@ class _Site(BaseEstimator):  # type: ignore[misc]
                 own = own_numbers(rows, seed=seed)
             else:
                 own = (own_order if ordered else own_classes)(rows, classes, seed=seed)
-            member, held = own.best.member, own.best.held
+            best = own.local_best("", rows.y)
+            member, held = best, best.held
         elif hasattr(self.estimator, "fit"):
             member, held = fit_estimator(
                 lambda: clone(self.estimator),
@@ -237,7 +238,7 @@ class KnowledgeClassifier(_ClassSite):
     the knowledge's own; "auto" chooses it on held-out rows. `classes` are the labels in the order
     of the knowledge's classes, where they are not called alike. Knowledge reads raw units, so
     nothing before it in a pipeline may rescale its columns. `estimator` is what learns, behind
-    the range and beside the expert: "local best", the best of linear models and trees by
+    the range and beside the expert: "local best", linear models and trees weighed by
     cross-validation; any classifier of scikit-learn with `predict_proba`; or "network", which the
     parameters from `hidden` to `decay` belong to.
     """

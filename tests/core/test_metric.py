@@ -1,5 +1,7 @@
 """The metric that decides: what rows cost under it, and who is chosen by it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -33,9 +35,10 @@ def test_rows_cost_what_the_metric_says():
     ("metric", "best"), [("", "always"), ("accuracy", "always"), ("balanced", "fair")]
 )
 def test_an_own_model_is_chosen_by_it(metric, best):
-    models = [OwnModel(name, held, error) for name, held, error in
-              (("always", ALWAYS, 0.1), ("fair", FAIR, 0.2))]  # fmt: skip
-    assert Own(tuple(models), torch.zeros(10)).best_by(metric, RARE).member == best
+    models = [OwnModel(SimpleNamespace(name=name), held, error) for name, held, error in
+              (("trees, always", ALWAYS, 0.1), ("trees, fair", FAIR, 0.2))]  # fmt: skip
+    (way,) = Own(tuple(models), torch.zeros(10)).best_ways(metric, RARE)
+    assert way.member.name == f"trees, {best}"
 
 
 @pytest.mark.parametrize(("metric", "ahead"), [("accuracy", "always"), ("balanced", "fair")])

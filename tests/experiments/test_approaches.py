@@ -139,15 +139,16 @@ def test_lore_is_scored_with_the_mixture_of_each_client(reread):
 
 
 @pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordered):
+def test_local_best_is_all_own_models_of_a_site_behind_the_range(ordered):
     clients = with_models()
     rows = run((LOCAL_BEST,), clients, ordered=ordered)
     make = own_order if ordered else own_classes
     for client, row in zip(clients, rows, strict=True):
-        best = make(client.data, CLASSES, seed=0, site=client.id).best
-        predicted = decide(best.member.log_probs(client.test), client.test.prior)
+        own = make(client.data, CLASSES, seed=0, site=client.id)
+        best = own.local_best("", client.data.y)
+        predicted = decide(best.log_probs(client.test), client.test.prior)
         assert row["ta"] == (predicted == client.test.y).double().mean()
-        assert (row["pov"], row["chosen"], row["model"]) == (0.0, best.member.name, "local")
+        assert (row["pov"], row["chosen"], row["model"]) == (0.0, best.name, "local")
         assert "abstained" not in row
 
 

@@ -72,6 +72,7 @@ def test_a_deployed_federation_needs_more_than_one_process(tmp_path, missing):
         ("[privacy]\nthreshold = 0.9\n", "belongs to secure_aggregation"),
         ("quorm = 0.5\n", "unknown key 'quorm'; did you mean 'quorum'"),
         ("[run]\ntest = 1.0\n", "test must lie between 0 and 1, got 1.0"),
+        ('[run]\nmetric = "mae"\n[search_space]\nmetric = "rmse"\n', "say one"),
         ("[run]\napproaches = []\n", "approaches must name at least one"),
         ('[model]\nkind = "mpl"\n', "unknown model kind 'mpl'; did you mean 'mlp'"),
         ("[model]\nhidden = [0]\n", "widths of at least 1, got 0"),
@@ -158,6 +159,8 @@ def test_boosting_and_a_metric_keep_all_else_as_usual(tmp_path):
     )
     assert usual.one_shot is not None and usual.boost is None
     assert boosted == replace(usual, boost=Boost(rounds=9), metric="balanced")
+    path = write(tmp_path, 'recipe = "lore"\n[run]\nmetric = "balanced"\n', schema=ordered)
+    assert read_federation(path).offered() == replace(usual, metric="balanced")
 
 
 def test_a_search_space_needs_a_federation_that_searches(tmp_path):

@@ -61,3 +61,13 @@ def test_many_sites_are_quartiles_and_the_worst_five():
     few = overview("x", rows({"local best": 0.2, "lore": 0.5}))
     assert few.head == ("approach", "s0", "s1", "s2", "s3", "mean")
     assert few.body[0][-1].text == "21.5 ± 3.7"
+
+
+def test_the_metric_that_was_asked_for_orders_the_table_and_names_the_winner():
+    some = rows({"local best": 0.3, "FL": 0.9, "lore": 0.5}, key="nll")
+    some = [{**row, "ta": row["nll"]} for row in some]
+    assert verdict(some).best == "FL"
+    found, table = verdict(some, metric="log_loss"), overview("x", some, "log_loss")
+    assert found.best == "local best" and "Best: local best, log loss 0.315" in found.sentence
+    assert [row[0].text for row in table.body] == ["local best", "lore", "FL"]
+    assert "x: log loss |" in table.title

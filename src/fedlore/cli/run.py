@@ -114,7 +114,7 @@ def _tell(
 ) -> None:
     for name, reason in found.left_out.items():
         screen.say(f"{name} is left out: {reason}")
-    said = verdict(found.rows, gathering.unit)
+    said = verdict(found.rows, gathering.unit, gathering.setting.metric)
     report = _show(gathering, found, out, screen, lines, said) if found.rows else None
     screen.give(
         {
@@ -139,7 +139,7 @@ def _show(
     said: RunWinner | None,
 ) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    table = overview(gathering.setting.name, found.rows)
+    table = overview(gathering.setting.name, found.rows, gathering.setting.metric)
     screen.show(table)
     for line in (*table.notes, *([] if said is None else [said.sentence])):
         screen.say(line)

@@ -88,7 +88,7 @@ def trust_of(approach: Approach, clients: float) -> float | None:
 def local_best_words() -> str:
     """What the local baseline is on this machine, in one sentence; what is missing is named."""
     lacking = missing_learners()
-    linear = "each site alone, the best by cross-validation of linear models"
+    linear = "each site alone, weighed by cross-validation: linear models"
     if not lacking:
         return f"{linear}, extra trees and boosted trees, with and without the expert's word"
     (how,) = set(lacking.values())

@@ -29,7 +29,7 @@ from ..errors import ConfigError, FedloreError
 from ..knowledge.views import reread_rows
 from ..models.classifier import Personal
 from ..models.own.ahead import make_ahead
-from ..models.own.baseline import OwnModel, own_classes, own_order
+from ..models.own.baseline import LocalBest, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
@@ -43,8 +43,8 @@ class ClassJudge:
     ordered: bool | None = None  # whether they are, where no schema says so
     metric: str = ""  # by which a site chooses; "": as is usual
 
-    def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
-        """Each site's local best model, by client, chosen by cross-validation on its own rows.
+    def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, LocalBest]:
+        """Each site's local best model, by client, weighed by cross-validation on its own rows.
 
         With and without the expert's word as input, behind the same range as everything else.
         """
@@ -59,7 +59,7 @@ class ClassJudge:
             data, (args, named) = rows[client.id], calls[client.id]
             own = make(*args, **named)
             assert data.y is not None  # or there would be no own models
-            found[client.id] = own.best_by(self.metric, data.y)
+            found[client.id] = own.local_best(self.metric, data.y)
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
         return found
 
@@ -68,7 +68,7 @@ class ClassJudge:
         approach: Approach,
         fitted: Fitted[Personal] | None,
         client: Any,
-        best: OwnModel | None,
+        best: LocalBest | None,
     ) -> tuple[dict[str, float | str], list[Row]]:
         """The scores of classes and of probabilities, and which class was taken for which.
 
@@ -121,15 +121,14 @@ def _learned(client: Client) -> Examples:
 
 
 @torch.no_grad()
-def foresee_local(best: OwnModel, client: Client) -> Said:
+def foresee_local(best: LocalBest, client: Client) -> Said:
     """Log-probabilities of the test rows by a local model, (n, k), and the expert for a tie."""
     labels_of(client)
     test = _encode_alone(client).test
     assert test is not None
     known = test if client.injected else Examples(test.x, test.y)
     parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
-    # a member that is asked about numbers has no log-probabilities, and none stands here
-    said = torch.cat([best.member.log_probs(p) for p in parts])  # type: ignore[union-attr]
+    said = torch.cat([best.log_probs(p) for p in parts])
     return said, known.prior, None
 
 

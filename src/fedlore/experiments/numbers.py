@@ -14,8 +14,7 @@ from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
 from ..models.own.ahead import make_ahead
-from ..models.own.baseline import OwnModel, own_numbers
-from ..models.own.members import NumberMember
+from ..models.own.baseline import LocalBest, own_numbers
 from ..models.regressor import LEVEL, SCORED_LEVELS, PersonalRegressor
 from .approaches import Approach, trust_client
 
@@ -27,7 +26,7 @@ class NumberJudge:
     bins: Bins
     metric: str = ""  # by which a site chooses; "": as is usual
 
-    def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
+    def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, LocalBest]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
         found = {}
         rows = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
@@ -36,7 +35,7 @@ class NumberJudge:
         for client in clients:
             known = rows[client.id]
             own = own_numbers(known, seed=seed, site=client.id)
-            found[client.id] = own.best_by(self.metric, known.numbers())
+            found[client.id] = own.local_best(self.metric, known.numbers())
             tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
         return found
 
@@ -46,7 +45,7 @@ class NumberJudge:
         approach: Approach,
         fitted: Fitted[PersonalRegressor] | None,
         client: Any,
-        best: OwnModel | None,
+        best: LocalBest | None,
     ) -> tuple[dict[str, float | str], list[Row]]:
         """RMSE, MAE and R² on a site's test rows, violations, CRPS, and how its intervals cover.
 
@@ -58,8 +57,8 @@ class NumberJudge:
         if approach.silent:
             return {**_expert(client, known)}, []
         if approach.alone:
-            assert best is not None and isinstance(best.member, NumberMember)
-            number = best.member.number(_encode(client, known))
+            assert best is not None
+            number = best.number(_encode(client, known))
             return {**all_scores(number, known.y, known.sets)}, []
         assert fitted is not None
         regressor = fitted.model(client.id)

@@ -22,7 +22,7 @@ from ..engine.loop import Weights
 from ..engine.lore import SearchSpace, train_lore
 from ..engine.lore.space import ModelMaker
 from ..models.client import Member
-from ..models.own.baseline import OwnModel, remembering
+from ..models.own.baseline import LocalBest, remembering
 from ..privacy import Privacy
 from .approaches import APPROACHES, Approach, chosen_in, training, trust_client
 from .classes import ClassJudge
@@ -50,6 +50,7 @@ class Drawing:
     privacy: Privacy | None = None
     device: str | None = None
     search_space: SearchSpace | None = None  # what lore chooses from; None: the usual
+    metric: str = ""  # what lore and local best choose by; "": as the search space says
     hidden: tuple[int, ...] = (64, 64)  # of lore's networks for a number
     shaped: bool | None = None  # whether lore's networks keep shapes; None: where a site has some
     name: str = ""  # of what the clients know, where weights without knowledge are kept beyond it
@@ -61,7 +62,7 @@ class Drawing:
 
     def judge(self) -> ClassJudge | NumberJudge:
         """What scores its clients."""
-        metric = "" if self.search_space is None else self.search_space.metric
+        metric = self.metric or ("" if self.search_space is None else self.search_space.metric)
         check_metric(metric, numbers=self.bins is not None)
         if self.bins is None:
             return ClassJudge(self.ordered, metric)
@@ -109,9 +110,8 @@ def train_approach(approach: Approach, drawing: Drawing) -> Fitted[Any]:
         made: dict[str, Any] = {"model": one.make_model, "ordered": one.ordered}
         if one.bins is not None:
             made = {"bins": one.bins, "hidden": one.hidden}
-        return train_lore(
-            one.clients, how, search_space=one.search_space, shaped=one.shaped, **made
-        )
+        made |= {"search_space": one.search_space, "metric": one.metric}
+        return train_lore(one.clients, how, shaped=one.shaped, **made)
     members: list[Member[Any]] = [
         trust_client(client, approach.trust) if approach.trained else client.bare()
         for client in one.clients
@@ -139,7 +139,7 @@ class Runner:
     drawing: Drawing
     kept: MutableMapping[object, Trained] = field(default_factory=dict)
     train: Callable[[Approach, Drawing], Trained] | None = None  # None: `train_approach`
-    _best: dict[str, OwnModel] = field(default_factory=dict)
+    _best: dict[str, LocalBest] = field(default_factory=dict)
 
     def weights(self, approach: Approach) -> Trained:
         """The weights of an approach, trained or found again."""
@@ -170,7 +170,7 @@ class Runner:
             scores, confused = judge.score(approach, got.fitted, client, best.get(client.id))
             chosen = chosen_in(got.fitted)
             if approach.alone:
-                chosen = {"chosen": best[client.id].member.name}
+                chosen = {"chosen": best[client.id].name}
             rows.append({"model": got.model, "client": client.id, **scores, **chosen})
             mistakes += [{"client": client.id, **row} for row in confused]
         own = approach.guarded == approach.trained  # else these weights are another approach's

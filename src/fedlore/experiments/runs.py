@@ -189,6 +189,8 @@ def _config(gathering: Gathering, approach: Approach) -> str:
     del what["recipe"]  # whether lore is run stands in the approaches
     if not approach.chosen:
         del what["search_space"]
+    if setting.metric and (approach.chosen or approach.alone):
+        what["metric"] = setting.metric
     return settings_fingerprint(what, repr(approach), gathering.digest)
 
 

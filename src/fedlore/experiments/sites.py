@@ -265,6 +265,7 @@ class Gathering:
             weights=setting.weights,
             privacy=setting.privacy,
             search_space=self.search_space,
+            metric=setting.metric,
             hidden=setting.model.hidden,
             shaped=setting.model.lipschitz,
         )

@@ -81,6 +81,7 @@ class RunTable:
     approaches: tuple[str, ...] | None = None  # None: all there are
     signed: bool = False  # whether knowledge that nobody signed is refused
     test: float = 0.25  # share of the rows to test on at a site that has no test file
+    metric: str = ""  # what decides lore's choices, local best and the order of its table
     seeds: int = 1  # how often all is drawn, from `seed` on: two or more give intervals
     time_limit: str = ""  # such as "90s", "10m", "2h": what does not fit is left out, and named
 
@@ -165,6 +166,17 @@ class Federation:
         self.algorithm.make()
         self._check_recipe()
         self._check_shapes()
+        own = "" if self.search_space is None else self.search_space.metric
+        if own and self.run.metric and own != self.run.metric:
+            raise ConfigError(
+                f"[run] metric is '{self.run.metric}' and [search_space] metric '{own}': say one"
+            )
+
+    @property
+    def metric(self) -> str:
+        """What decides, said in [run] or [search_space]; "": the usual."""
+        own = "" if self.search_space is None else self.search_space.metric
+        return self.run.metric or own
 
     def _check_recipe(self) -> None:
         if self.recipe == "none":
@@ -220,8 +232,10 @@ class Federation:
         that says boost or metric alone all else that is usual.
         """
         schema = schema or self.schema
-        if schema is None:
-            return None
+        found = None if schema is None else self._offered(schema, number)
+        return None if found is None else replace(found, metric=self.metric)
+
+    def _offered(self, schema: Schema, number: bool | None) -> SearchSpace:
         number = self.target is not None if number is None else number
         usual = default_space(
             count_inputs(schema),

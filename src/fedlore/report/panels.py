@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..core.history import Row
 from ..errors import FedloreError
@@ -102,6 +102,39 @@ def by_approach(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(str(row["approach"]), []).append(row)
     return {name: found[name] for name in by_convention(found)}
+
+
+class ShownMetric(NamedTuple):
+    """How a metric is found in rows and shown."""
+
+    key: str
+    words: str
+    scale: float = 100.0
+    less: bool = False  # whether less is better
+
+    @property
+    def form(self) -> str:
+        return ".1f" if self.scale == 100.0 else ".4g"
+
+
+def shown_metric(rows: Sequence[Row], metric: str = "") -> ShownMetric:
+    """What approaches are compared by: the metric that was asked for, else the usual one.
+
+    >>> shown_metric([{"rmse": 1.5}]).words, shown_metric([{"ta": 0.5}], "macro_f1").words
+    ('RMSE', 'macro F1, %')
+    """
+    number = any(row.get("rmse") is not None for row in rows)
+    return _SHOWN[metric or ("rmse" if number else "accuracy")]
+
+
+_SHOWN = {
+    "accuracy": ShownMetric("ta", "right, %"),
+    "balanced": ShownMetric("balanced", "balanced accuracy, %"),
+    "macro_f1": ShownMetric("macro_f1", "macro F1, %"),
+    "log_loss": ShownMetric("nll", "log loss", 1.0, True),
+    "rmse": ShownMetric("rmse", "RMSE", 1.0, True),
+    "mae": ShownMetric("mae", "MAE", 1.0, True),
+}
 
 
 def mean_score(values: Sequence[float]) -> float:

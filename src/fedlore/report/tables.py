@@ -17,11 +17,13 @@ from .panels import (
     Line,
     Metric,
     Panel,
+    ShownMetric,
     by_approach,
     cases,
     mean_score,
     panel_margins,
     read_scores,
+    shown_metric,
 )
 from .words import SHORT, caveats, percent
 
@@ -72,32 +74,40 @@ MANY = 8  # sites: a table with more has their quartiles in place of a column fo
 _QUARTILES = ("lowest", "25 %", "median", "75 %", "highest")
 
 
-def overview(name: str, rows: Sequence[Row]) -> TextTable:
+def overview(name: str, rows: Sequence[Row], metric: str = "") -> TextTable:
     """Score | violations of every approach at every client, and their mean, on one screen.
 
     Of many clients there is how the score is spread over them, and after it where it is worst.
+    With a `metric` that is the score, and the best approach stands first.
     """
     clients = list(dict.fromkeys(str(row["client"]) for row in rows))
-    key, scale = ("rmse", 1.0) if any("rmse" in row for row in rows) else ("ta", 100.0)
+    shown = shown_metric(rows, metric)
+    key, scale = shown.key, shown.scale
     body: list[tuple[str | Cell, ...]] = []
     notes = []
-    for approach, mine in by_approach(rows).items():
+    found = by_approach(rows)
+    if metric:
+        known = {one: mean_of(mine, key) for one, mine in found.items()}
+        rank = {one: -v if shown.less else v for one, v in known.items() if v is not None}
+        found = {one: found[one] for one in sorted(found, key=lambda o: -rank.get(o, -math.inf))}
+    for approach, mine in found.items():
         each = {one: [row for row in mine if row["client"] == one] for one in clients}
         if len(clients) > MANY:
             scores = {one: scale * (mean_of(some, key) or 0.0) for one, some in each.items()}
-            cells = [f"{value:{_form(key)}}" for value in quartiles(list(scores.values()))]
+            cells = [f"{value:{shown.form}}" for value in quartiles(list(scores.values()))]
             if approach == "lore":
-                worst = sorted(scores, key=lambda one: scores[one] * (-1 if key == "rmse" else 1))
-                said = ", ".join(f"{one} {scores[one]:{_form(key)}}" for one in worst[:5])
+                worst = sorted(scores, key=lambda one: scores[one] * (-1 if shown.less else 1))
+                said = ", ".join(f"{one} {scores[one]:{shown.form}}" for one in worst[:5])
                 notes.append(f"lore is worst at {said}")
         else:
-            cells = [_overview(some) for some in each.values()]
-        body.append((approach, *cells, Cell(_overview(mine) + _over_seeds(mine, key, scale), True)))
+            cells = [_overview(some, shown) for some in each.values()]
+        body.append(
+            (approach, *cells, Cell(_overview(mine, shown) + _over_seeds(mine, shown), True))
+        )
     named = {name: text for name, text in SHORT.items() if name in by_approach(rows)}
     if named:
         notes.append("; ".join(f"{name}: {text}" for name, text in named.items()))
-    scored = "RMSE" if key == "rmse" else "right, %"
-    title = f"{name}: {scored} | outside the range, %"
+    title = f"{name}: {shown.words} | outside the range, %"
     head = _QUARTILES if len(clients) > MANY else clients
     return TextTable.of(title, ("approach", *head, "mean"), body, notes)
 
@@ -113,26 +123,22 @@ def quartiles(values: Sequence[float]) -> list[float]:
     return found
 
 
-def _form(key: str) -> str:
-    return ".4g" if key == "rmse" else ".1f"
-
-
-def _over_seeds(rows: Sequence[Row], key: str, scale: float) -> str:
+def _over_seeds(rows: Sequence[Row], shown: ShownMetric) -> str:
     """Half the 95 % interval of the mean over seeds, where there are several."""
     seeds: dict[object, list[Row]] = {}
     for row in rows:
         seeds.setdefault(row.get("seed"), []).append(row)
-    means = [mean_of(some, key) for some in seeds.values()]
-    known = [scale * value for value in means if value is not None]
-    return f" ± {interval(known).half:{_form(key)}}" if len(known) > 1 else ""
+    means = [mean_of(some, shown.key) for some in seeds.values()]
+    known = [shown.scale * value for value in means if value is not None]
+    return f" ± {interval(known).half:{shown.form}}" if len(known) > 1 else ""
 
 
-def _overview(rows: Sequence[Row]) -> str:
-    error, pov = mean_of(rows, "rmse"), mean_of(rows, "pov")
-    shown = f"{100 * (mean_of(rows, 'ta') or 0.0):.1f}" if error is None else f"{error:.4g}"
+def _overview(rows: Sequence[Row], shown: ShownMetric) -> str:
+    score, pov = mean_of(rows, shown.key), mean_of(rows, "pov")
+    text = "–" if score is None else f"{shown.scale * score:{shown.form}}"
     if pov is None:
-        return shown
-    return f"{shown} | {100 * pov:.1f}" if pov else f"{shown} | 0"
+        return text
+    return f"{text} | {100 * pov:.1f}" if pov else f"{text} | 0"
 
 
 class ScoreColumn(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..core.history import Row
 from ..experiments.intervals import MeanInterval, pair_interval
-from .panels import by_approach, mean_score
+from .panels import ShownMetric, by_approach, mean_score, shown_metric
 
 _FEWEST = 3  # sites that an interval over sites needs
 
@@ -21,15 +21,16 @@ class RunWinner:
     sentence: str
 
 
-def verdict(rows: Sequence[Row], unit: str = "") -> RunWinner | None:
+def verdict(rows: Sequence[Row], unit: str = "", metric: str = "") -> RunWinner | None:
     """The winner among approaches that were all run; None where there is nothing to compare.
 
     Approaches are compared on the same seeds, or where there is one seed on the same sites. One
-    whose difference to the best may be 0 is a tie, and a tie is not called a win.
+    whose difference to the best may be 0 is a tie, and a tie is not called a win. Best is by the
+    `metric`, where one was asked for.
     """
-    number = any(row.get("rmse") is not None for row in rows)
-    key, sign = ("rmse", -1.0) if number else ("ta", 1.0)
-    scores = {name: _scores(mine, key) for name, mine in by_approach(rows).items()}
+    by = shown_metric(rows, metric)
+    sign = -1.0 if by.less else 1.0
+    scores = {name: _scores(mine, by.key) for name, mine in by_approach(rows).items()}
     scores = {name: found for name, found in scores.items() if found}
     if len(scores) < 2:
         return None
@@ -39,19 +40,19 @@ def verdict(rows: Sequence[Row], unit: str = "") -> RunWinner | None:
     gaps = {name: _gap(scores[best], scores[name]) for name in rest}
     ends = {name: gap.low if sign > 0 else -gap.high for name, gap in gaps.items()}
     ties = tuple(name for name in rest if not ends[name] > 0)  # NaN of a single pair is a tie
-    shown = _shown(means[best], number, unit)
+    shown = _shown(means[best], by, unit)
     if not ties:
         gap, over = gaps[rest[0]], _over(scores[best])
         low, high = sorted(abs(end) for end in (gap.low, gap.high))
         how = f"{100 * low:.1f} to {100 * high:.1f} points more than {rest[0]}, the next"
-        if number:
+        if by.less:
             how = f"{low:.3g} to {high:.3g} less than {rest[0]}, the next"
         return RunWinner(best, means[best], ties, f"Best: {best}, {shown} ({how}; 95 % {over}).")
     if math.isnan(gaps[ties[0]].half):
         why = "one seed cannot tell more: --seeds 5 gives intervals"
     else:
         why = f"95 % {_over(scores[best])}"
-    names = ", ".join(f"{name} {_shown(means[name], number, unit)}" for name in ties)
+    names = ", ".join(f"{name} {_shown(means[name], by, unit)}" for name in ties)
     text = f"No clear winner: {best} has the best mean, {shown}, but cannot be told from {names}"
     return RunWinner(best, means[best], ties, f"{text} ({why}).")
 
@@ -84,5 +85,9 @@ def _over(scores: dict[tuple[int, str], float]) -> str:
     return f"interval over {len(sites)} sites, one seed"
 
 
-def _shown(value: float, number: bool, unit: str) -> str:
-    return f"RMSE {value:.4g}{f' {unit}' if unit else ''}" if number else f"{100 * value:.1f} %"
+def _shown(value: float, by: ShownMetric, unit: str) -> str:
+    if by.key == "ta":
+        return f"{100 * value:.1f} %"
+    unit = unit if by.key in ("rmse", "mae") else ""
+    words = by.words.removesuffix(", %")
+    return f"{words} {by.scale * value:{by.form}}{f' {unit}' if unit else ''}"

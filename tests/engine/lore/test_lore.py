@@ -470,6 +470,17 @@ def test_examples_keep_their_rows_in_folds():
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)
 
 
+def test_flwkm_among_the_candidates_has_each_sites_own_trust_in_its_loss():
+    clients = federation()
+    site = replace(clients[0], knowledge=replace(clients[0].knowledge, trust=0.4))
+    common = training_room._common(clients, Training(), None, FEW, None, None, (8,))
+    known = SiteRows(site, common).client(Candidate(trusts=True)).knowledge
+    assert (known.trust, known.trust_at_prediction) == (0.4, 0.0)
+    assert SiteRows(site, common).client(Candidate()).knowledge.trust == 0.0
+    search_space = replace(FEW, candidates=(Candidate(trusts=True),))
+    assert run(search_space).model("site-1").knowledge.trust == 0.0  # λ is the ensemble's
+
+
 def test_a_site_is_told_whether_its_mixture_means_what_it_says():
     fitted = run(RISING)
     for client in federation():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedlore import ConfigError
 from fedlore.core.examples import Examples
 from fedlore.engine.lore.network import pays
-from fedlore.engine.lore.report import PARTS, StackMember, cross_chosen
+from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.start import (
     CORRECTED,
     ONE_SHOT,
@@ -52,18 +52,6 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     for one in (ensemble, other, with_expert(other, 0.0)):
         found = one.without_expert(torch.zeros(2, 3), ROWS).exp()
         assert torch.allclose(found, torch.tensor([[0.5, 0.5, 0.0]] * 2))
-
-
-def test_the_best_own_model_of_a_row_is_chosen_by_the_losses_of_the_others():
-    """Two constants: the first is better but for the rows of one part, which it alone misses."""
-    rows = 4 * PARTS
-    first, second = (StackMember(str(c), torch.full((rows,), c), shared=False) for c in (0.0, 1.0))
-    missed = torch.arange(rows) % PARTS == 2
-    found = cross_chosen([(first, 3.0 * missed), (second, torch.ones(rows))])
-    # the other parts lose 0.75 a row by the first where they see its miss, and 0 where they do not
-    assert (found == 0).all()
-    found = cross_chosen([(first, 6.0 * missed), (second, torch.ones(rows))])
-    assert torch.equal(found == 0, missed)
 
 
 def members(*names):

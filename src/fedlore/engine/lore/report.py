@@ -77,19 +77,6 @@ def choose_own(
     return [best.get(kind_of_learner(member.name), member) for member in members]
 
 
-def cross_chosen(own: Sequence[OwnLosses]) -> Tensor:
-    """What the best own model says of each row, chosen by its losses on the other rows.
-
-    Chosen by the same rows the best of a dozen models would look better than it is.
-    """
-    each = torch.stack([losses for _, losses in own])  # (j, n)
-    found = own[int(each.mean(1).argmin())][0].oof.clone()
-    for out in list_parts(len(found)):
-        best = own[int(each[:, ~out].mean(1).argmin())][0].oof
-        found[out] = best[out]
-    return found
-
-
 def compare(
     errors: Mapping[str, Tensor],  # the loss of each row by who predicts, the ensemble last
     baseline: str,

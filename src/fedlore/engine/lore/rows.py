@@ -46,12 +46,13 @@ class SiteRows:
         return self.common.search_space.metric
 
     def client(self, candidate: Candidate) -> Client:
-        """The site in the loop's terms; λ is 0 until it has chosen."""
+        """The site in the loop's terms; λ at prediction is 0 until it has chosen."""
         if isinstance(self.member, Client):
             found = self.member
         else:
             found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
-        return replace(found, knowledge=replace(found.knowledge, trust=0.0, reliance=0.0))
+        trust = found.knowledge.trust if candidate.trusts else 0.0
+        return replace(found, knowledge=replace(found.knowledge, trust=trust, reliance=0.0))
 
     @cached_property
     def plain(self) -> Client:

@@ -32,10 +32,11 @@ Head = Literal["classes", "ordered", "shaped"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What all sites would have in common. λ in training is 0: the range alone is in the loss."""
+    """What all sites would have in common. λ in training is 0 unless a candidate says so."""
 
     hears: bool = False  # the network gets the expert's rows as inputs
     plain: float = 0.0  # α: share of ordinary cross-entropy in the loss; 1 is FL+mask
+    trusts: bool = False  # λ of each site's knowledge is in the loss, as FLwKM has it
     reread: bool = False  # the expert's word through his confusion, a distribution in the range
     head: Head = "classes"  # k free logits, a place and a width, or those and shapes kept
     start: Start = "none"  # of an ordered head: what the network's output is added to
@@ -73,7 +74,8 @@ class Candidate:
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
         said = "hears the expert" if self.hears else "does not hear the expert"
-        return f"{said}, ordinary loss {self.plain:g}{', expert reread' if self.reread else ''}"
+        more = ", trust in the loss" * self.trusts + ", expert reread" * self.reread
+        return f"{said}, ordinary loss {self.plain:g}{more}"
 
     def plan(self, plan: Plan) -> Plan:
         """The federation's plan with what this candidate changes; last steps are private."""
@@ -115,9 +117,13 @@ _ORDERED = Candidate(
 )
 _RESIDUAL = replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3, batch=None)
 
+#: The approaches that stand beside lore in tables: FL+mask, and FLwKM.
+RIVALS = (Candidate(plain=1.0), Candidate(trusts=True))
+
 #: From simple to rich: at a tie the first wins.
 UNORDERED = (
-    *(Candidate(False, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
+    *(Candidate(False, plain) for plain in (0.0, 0.2, 0.5)),
+    *RIVALS,
     *(Candidate(True, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
     *(Candidate(True, plain, reread=True) for plain in (0.2, 0.5, 1.0)),
     Candidate(False, 0.2, reread=True),
@@ -127,9 +133,11 @@ ORDERED = (
     replace(_ORDERED, hidden=()),
     replace(_ORDERED, decay=0.1),
     replace(_ORDERED, start="expert"),
+    *RIVALS,
     replace(_ORDERED, lr=0.01, decay=5e-3, batch=None),
     replace(_ORDERED, start="middle"),
     replace(_ORDERED, private=False),
+    Candidate(),  # an order that is no help is not imposed
     Candidate(True, 0.5),
 )
 #: Of a number: bins in order, started from the expert's number or from nothing, or free bins.
@@ -140,6 +148,7 @@ NUMBERS = (
     Candidate(True, 0.5, soft=1.0),
     Candidate(True, 0.0, soft=1.0),
     Candidate(False, 0.2, soft=1.0),
+    *RIVALS,
 )
 
 #: Where sites have shapes: the same place and width from a network that keeps them, which hears at
@@ -176,7 +185,7 @@ class SearchSpace:
     """What a federation may choose from, and how it chooses.
 
     All candidates are tried on one fold by short trainings, the better ones by longer ones, two
-    at full length, and the winner on every fold: at most four trainings of full length and of all
+    at full length, and the winner on every fold: at most five trainings of full length and of all
     rows, then the main one. `Trial` and `rungs` say how.
     """
 
@@ -287,16 +296,16 @@ class Trial:
 def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
     """Successive halving on one fold: how many candidates are trained for how many rounds each.
 
-    Every rung but the last costs at most one training of full length, the last has two of them.
+    The first rung costs at most two trainings of full length, the last has two, one between one.
 
-    >>> rungs(12, 60), rungs(8, 40), rungs(1, 40)
-    ([(12, 5), (4, 15), (2, 60)], [(8, 5), (2, 40)], [])
+    >>> rungs(12, 60), rungs(12, 20), rungs(8, 40), rungs(1, 40)
+    ([(12, 5), (4, 15), (2, 60)], [(12, 3), (4, 5), (2, 20)], [(8, 5), (2, 40)], [])
     """
     found = []
     left = candidates
     if left > 2:
         length = max(rounds // left, min(_LEAST, rounds))
-        left = min(left, rounds // length)
+        left = min(left, 2 * rounds // length)
         found.append((left, length))
         if left > MANY:
             left = math.ceil(left / 3)
@@ -309,7 +318,7 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
 def untried_candidates(candidates: Sequence[Candidate], rounds: int) -> Sequence[Candidate]:
     """Those for which there are too few rounds: the last ones.
 
-    >>> len(untried_candidates([Candidate()] * 12, 20)), len(untried_candidates([Candidate()], 20))
+    >>> len(untried_candidates([Candidate()] * 12, 10)), len(untried_candidates([Candidate()], 10))
     (6, 0)
     """
     tried = rungs(len(candidates), rounds)

@@ -47,7 +47,6 @@ from .one_shot import sign_line
 from .report import (
     StackMember,
     compare,
-    cross_chosen,
     gain_of,
     judge_unseen,
     left_out,
@@ -62,6 +61,7 @@ from .start import (
     ONE_SHOT,
     StartShares,
     first_weights,
+    is_local,
     keep_local,
     lift_expert,
     prune_members,
@@ -270,7 +270,8 @@ def choose_members(
         now = torch.tensor(list(share.values()), dtype=torch.float64)
         lifted = lift_expert(list(share), now, stack.knowledge.least_trust)
         share = dict(zip(share, lifted.tolist(), strict=True))
-    said = {LOCAL_BEST: cross_chosen(stack.own_losses)} if stack.own_losses else {}
+    own = [m for m in members if is_local(m)]
+    said = {LOCAL_BEST: unseen(own, stack.blend)} if own else {}
     said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
     said[MIXTURE] = mixed
     errors = {name: stack.errors(values) for name, values in said.items()}
@@ -301,7 +302,7 @@ class ClassStack:
             data = Examples(data.x, data.y, place=data.place)
         assert data.y is not None
         self.y, self.data, self.heard = data.y, data, data
-        self.knowledge = self.client.knowledge
+        self.knowledge = replace(self.client.knowledge, trust=0.0)  # the expert's weight is λ now
         self.factor = 1.0  # on the network's logits
         self._own = self._local_models()
 

@@ -97,21 +97,30 @@ def lift_expert(names: Sequence[str], weights: Tensor, least: float) -> Tensor:
     return torch.where(his, least, weights * (1.0 - least) / (1.0 - weights[his]))
 
 
+def is_local(member: StackMember) -> bool:
+    """Whether it was learned from the site's own rows alone."""
+    return not member.shared and member.name not in (EXPERT, CORRECTED)
+
+
 def keep_local(
     members: Sequence[StackMember], stack: _Stack, said: Tensor, report: Benefit
 ) -> tuple[list[StackMember], list[StackMember], dict[str, float], Tensor, Benefit]:
-    """The best of a site's own models alone, with the expert where he has a least trust.
+    """The site's own models alone, with the expert where he has a least trust.
 
-    `said` is what it says of rows that did not choose it. Members, those that count, their weights,
-    what they say together, and the report.
+    `said` is what they say of rows that did not weigh them. Members, those that count, their
+    weights, what they say together, and the report.
     """
-    own = [m for m in members if not m.shared and m.model is not None]
-    best = min(own, key=lambda m: float(stack.losses(m.oof).mean()))
     least = stack.knowledge.least_trust
-    kept = [best, *(m for m in members if m.name == EXPERT and least > 0.0)]
-    weights = torch.eye(len(kept), dtype=torch.float64)[0]
-    weights = lift_expert([m.name for m in kept], weights, least)
-    share = {NETWORK: 0.0, **{m.name: float(w) for m, w in zip(kept, weights, strict=True)}}
-    sentence = f"{report.sentence} It keeps its local best model: {best.name}."
+    expert = [m for m in members if m.name == EXPERT and least > 0.0]
+    own = [m for m in members if is_local(m)]
+    rows = torch.ones(len(stack.y), dtype=torch.bool)
+    kept, weights = prune_members([*own, *expert], stack.weigh([*own, *expert], rows))
+    share = {NETWORK: 0.0, **{m.name: w for m, w in zip(kept, weights, strict=True)}}
+    his = share.get(EXPERT, 0.0)
+    parts = torch.tensor([1.0 - his, *(his for _ in expert)], dtype=torch.float64)
+    mixed = stack.mix([replace(own[0], oof=said), *expert], parts)
+    sentence = (
+        f"{report.sentence} It keeps its own models alone: {', '.join(m.name for m in kept)}."
+    )
     report = replace(report, weights=share, costs={}, sentence=sentence)
-    return kept, kept, share, stack.mix([replace(best, oof=said), *kept[1:]], weights), report
+    return [*own, *expert], kept, share, mixed, report

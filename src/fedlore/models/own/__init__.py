@@ -2,6 +2,7 @@
 
 from .baseline import (
     FOLDS,
+    LocalBest,
     Own,
     OwnModel,
     folds,
@@ -30,6 +31,7 @@ __all__ = [
     "ClassMember",
     "ClassPredictor",
     "FOLDS",
+    "LocalBest",
     "MOST_BYTES",
     "Mixture",
     "NumberMember",

@@ -21,7 +21,7 @@ from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
 from .gaussian import MOST_ROWS, GaussianLearner
-from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses
+from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses, thin
 from .members import (
     HEARD_OF_ORDER,
     Body,
@@ -38,6 +38,7 @@ from .members import (
     smooth_votes,
     within,
 )
+from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
 FOLDS = 5
@@ -157,7 +158,9 @@ def predict_held_out(
     found: Tensor | None = None
     for fold in range(int(part.max()) + 1):
         out = part == fold
-        said = family.trace(inputs[~out], target[~out], inputs[out], settings)
+        rest = (~out).nonzero().squeeze(1)
+        rest = rest[thin(len(rest))]
+        said = family.trace(inputs[rest], target[rest], inputs[out], settings)
         if found is None:
             found = said.new_empty(len(settings), len(part), said.shape[2])
         found[:, out] = said
@@ -260,11 +263,6 @@ class Own:
     candidates: tuple[OwnModel, ...]
     folds: Tensor  # (n,)
 
-    @property
-    def best(self) -> OwnModel:
-        """The baseline `local best`."""
-        return min(self.candidates, key=lambda c: c.error)
-
     def best_ways(self, metric: str, y: Tensor) -> list[OwnModel]:
         """Of each kind of learner the best way to use the expert."""
         best: dict[str, OwnModel] = {}
@@ -272,9 +270,47 @@ class Own:
             best.setdefault(kind_of_learner(one.member.name), one)
         return list(best.values())
 
-    def best_by(self, metric: str, y: Tensor) -> OwnModel:
-        """The same by a metric on the labels of its rows."""
-        return min(self.candidates, key=lambda c: c.cost(metric, y))
+    def local_best(self, metric: str, y: Tensor) -> "LocalBest":
+        """The baseline: the best way of each kind of learner, weighed by rows not seen."""
+        ways = self.best_ways(metric, y)
+        held = torch.stack([one.held.double() for one in ways])
+        find = number_weights if held.ndim == 2 else class_weights
+        found = find([one.held for one in ways], y, start_weights(0, len(ways)))
+        members, weights = tuple(one.member for one in ways), tuple(found.tolist())
+        if held.ndim == 2:
+            return LocalBest(members, weights, found @ held)
+        said = mix(held.exp(), weights).log()
+        each = [torch.log_softmax(float(s) * said, 1) for s in _SHARPNESS]
+        best = min(range(len(each)), key=lambda i: _nll(each[i], y))
+        return LocalBest(members, weights, each[best], float(_SHARPNESS[best]))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBest:
+    """What a site gets on its own: all kinds of own learners together."""
+
+    members: tuple[OwnMember, ...]
+    weights: tuple[float, ...]
+    held: Tensor  # (n,) or (n, k): what they say together of rows they had not seen
+    factor: float = 1.0  # on their log-probabilities: a mixture doubts too much
+
+    @property
+    def name(self) -> str:
+        """The members that count, the heaviest first."""
+        order = sorted(zip(self.weights, self.members, strict=True), key=lambda pair: -pair[0])
+        return ", ".join(f"{member.name} {100 * w:.0f} %" for w, member in order if w >= 0.005)
+
+    def log_probs(self, known: Examples) -> Tensor:
+        """(n, k), exactly 0 outside the range."""
+        said = [m.log_probs(known) for m in self.members if not isinstance(m, NumberMember)]
+        whole = mix(torch.stack([one.double().softmax(1) for one in said]), self.weights).log()
+        return torch.log_softmax(self.factor * whole, 1)
+
+    def number(self, known: Measured) -> Tensor:
+        """(n,) inside S(x)."""
+        said = [m.number(known) for m in self.members if isinstance(m, NumberMember)]
+        whole = torch.stack([one.double() for one in said])
+        return within(whole.new_tensor(self.weights) @ whole, known)
 
 
 def kind_of_learner(name: str) -> str:

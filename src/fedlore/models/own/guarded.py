@@ -16,7 +16,7 @@ from ...knowledge.missing import check_values
 from ...knowledge.models import Knowledge
 from .baseline import FOLDS, folds
 from .members import mask_logits, see_classes, see_numbers, within
-from .mixture import Mixture, NumberMixture, mix
+from .mixture import Mixture, NumberMixture, mix, number_weights
 
 _SURE = 1e-6  # spread over all classes: a certain answer outside the range must leave something
 _TRUSTS = tuple(i / 20 for i in range(21))
@@ -82,33 +82,39 @@ def fit_estimator(
 
 
 def choose_trust(held: Tensor, known: Examples | Measured) -> float:
-    """λ by rows that were not seen: the least that is as good as the best, up to chance.
+    """λ by rows that were not seen; 0 where they do not show that the expert helps.
 
-    Good is likely labels, or near numbers; chance is one standard error of the paired difference.
-    Of classes no λ is taken under which fewer rows are right than without the expert.
+    Of a number the one that misses least, drawn to 0 as the weights of an ensemble are to their
+    start. Of classes only those count under which more rows are right than without the expert, by
+    more than two standard errors of the paired difference; of them it is the least under which
+    labels are as likely as they get, up to one.
     """
     y = known.y
     assert y is not None
     if isinstance(known, Measured):
         if known.said is None:
             return 0.0
-        mixed = [mix_numbers(held, known, t) for t in _TRUSTS]
-        losses = torch.stack([(one - y).square() for one in mixed])  # (t, n)
-        fine = torch.ones(len(_TRUSTS), dtype=torch.bool)
-    else:
-        if known.prior is None:
-            return 0.0
-        parts = held.softmax(1).unsqueeze(0)
-        said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
-        label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
-        losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()
-        right = (said.argmax(2) == y).double().mean(1)
-        fine = right >= right[0]
-    means = losses.mean(1).where(fine, torch.inf)
-    apart = losses - losses[means.argmin()]  # (t, n)
-    chance = apart.std(1) / len(y) ** 0.5
-    near = fine & (apart.mean(1) <= chance)
+        both = [held, torch.where(known.said.isnan(), held, known.said)]
+        return float(number_weights(both, y, held.new_tensor([1.0, 0.0]))[1])
+    if known.prior is None:
+        return 0.0
+    parts = held.softmax(1).unsqueeze(0)
+    said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
+    label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
+    losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()  # (t, n)
+    right = (said.argmax(2) == y).double()
+    more = right - right[0]
+    fine = more.mean(1) > 2 * _chance(more)
+    fine[0] = True
+    apart = losses - losses[losses.mean(1).where(fine, torch.inf).argmin()]
+    near = fine & (apart.mean(1) <= _chance(apart))
     return _TRUSTS[int(near.nonzero()[0])]
+
+
+def _chance(apart: Tensor) -> Tensor:
+    """One standard error of mean differences, (t, n) -> (t,)."""
+    found: Tensor = apart.std(1) / apart.shape[1] ** 0.5
+    return found
 
 
 def mix_numbers(held: Tensor, known: Measured, trust: float) -> Tensor:

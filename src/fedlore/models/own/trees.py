@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import FedloreError
+from .linear import thin
 
 LEAF = -1
 AT_ONCE = 1 << 18  # leaf values of all rows and trees; more would not stay in the cache
@@ -83,6 +84,7 @@ class ExtraTrees:
 
     def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[int]) -> Tensor:
         """Outputs at other rows, (s, m, o): what forests of `fewer` trees say there."""
+        inputs, target = inputs[thin(len(inputs))], target[thin(len(target))]
         found = []
         for least in settings:
             forest = self._grow(inputs, target, least, self.fewer)
@@ -93,6 +95,8 @@ class ExtraTrees:
         return (setting,)
 
     def fit(self, inputs: Tensor, target: Tensor, setting: int) -> Trees:
+        # the leaves of a tree are bounded, so more rows would cost much and change little
+        inputs, target = inputs[thin(len(inputs))], target[thin(len(target))]
         return self._outputs(self._grow(inputs, target, setting, self.trees), inputs, target)
 
     def _grow(self, inputs: Tensor, target: Tensor, least: int, trees: int) -> Any:
