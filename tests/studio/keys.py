@@ -62,7 +62,8 @@ def rows_of(browser):
 
 def settled(browser):
     """Wait until everything typed is kept and judged."""
-    browser.wait("""import('/page/desk.js').then(({desk}) => desk.settle().then(() =>
+    browser.wait("""import('/page/desk.js')
+        .then(({desk}) => desk.turn.then(() => desk.settle()).then(() =>
         ['draft', 'clean'].includes(desk.state) && !desk.busy && !desk.pending))""")
 
 

@@ -23,6 +23,10 @@ from .sites import site
 pytestmark = pytest.mark.program("chromium")
 
 
+FIRST = "document.querySelector('rule-grid').sheet.rows[0][0]"
+FOCUSED = "document.activeElement.classList.contains('sheet')"
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with browsing(tmp_path_factory.mktemp("profile")) as running:
@@ -46,9 +50,9 @@ def test_cells_are_typed_changed_and_taken_back(page):
     press(page, "Enter")
     assert rows_of(page)[0][0] == "> 15"
     press(page, "z", control=True)
-    assert rows_of(page)[0][0] == "> 14"
+    page.wait(f"{FIRST} === '> 14' && {FOCUSED}")
     press(page, "y", control=True)
-    assert rows_of(page)[0][0] == "> 15"
+    page.wait(f"{FIRST} === '> 15' && {FOCUSED}")
     press(page, "ArrowUp")
     press(page, "F2")
     page.call("Input.insertText", text=".5")

@@ -16,6 +16,7 @@ export class Desk extends EventTarget {
     this.pending = null;  // a table that was typed and not sent: {grid, header, rows}
     this.timer = 0;
     this.busy = false;
+    this.turn = Promise.resolve();   // one change after the other
     this.timing = null;   // milliseconds from the last change to its findings
   }
 
@@ -75,7 +76,7 @@ export class Desk extends EventTarget {
     try {
       const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who }, "PUT");
       this.now.token = said.token;
-      this.now.draft = said.draft;
+      Object.assign(this.now, { draft: said.draft, undo: said.undo, redo: said.redo });
       if (!this.pending) keep(null);
       if (said.findings) {
         this.now.findings = said.findings;
@@ -108,7 +109,14 @@ export class Desk extends EventTarget {
     if (this.pending) await this.send();
   }
 
-  async change(path, body, method = "POST") {
+  change(path, body, method = "POST") { const now = () => this.changeNow(path, body, method);
+    return (this.turn = this.turn.then(now, now));
+  }
+
+  undo() { return this.change("/api/undo", {}); }
+  redo() { return this.change("/api/redo", {}); }
+
+  async changeNow(path, body, method) {
     await this.settle();
     try {
       const said = await ask(path, { ...body, token: this.now.token, who: this.who }, method);
