@@ -25,6 +25,18 @@ def type_text(browser, text):
         browser.call("Input.insertText", text=text[1:])
 
 
+def compose(browser, text):
+    """What an input method writes: a key that it takes for itself, then a text under way."""
+    about = {"key": "Process", "windowsVirtualKeyCode": 229}
+    browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **about)
+    for end in range(1, len(text) + 1):
+        browser.call(
+            "Input.imeSetComposition", text=text[:end], selectionStart=end, selectionEnd=end
+        )
+    browser.call("Input.insertText", text=text)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+
 def type_row(browser, cells):
     """One rule from the active cell on, Tab after each cell."""
     for cell in cells:

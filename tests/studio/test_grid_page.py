@@ -173,6 +173,13 @@ def test_two_windows_do_not_overwrite_each_other(page):
     page.ask("[...document.querySelectorAll('#banner button')].at(-1).click()")  # keep my table
     settled(page)
     assert rows_of(page)[1][0] == "> 3"
+    page.ask("import('/page/desk.js').then(({desk}) => { desk.now.token = 'old'; })")
+    type_text(page, "> 4")
+    press(page, "Enter")
+    page.wait("document.getElementById('state').className === 'stale'")
+    page.ask("document.querySelector('#banner button').click()")  # load the newer state
+    page.wait("document.getElementById('banner').hidden")
+    assert [row[0] for row in rows_of(page)[1:3]] == ["> 3", "< 9"]
     page.complaints.clear()  # the browser writes down the 409
 
 

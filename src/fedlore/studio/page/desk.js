@@ -30,10 +30,13 @@ export class Desk extends EventTarget {
     this.addEventListener(kind, heard);
   }
 
-  async load() {
-    this.take(await ask("/api/desk"));
-    const typed = recall();   // what this window had typed when it, or the service, was ended
-    if (typed && JSON.stringify(this.now.grids[typed.grid]?.header) === JSON.stringify(typed.header)) this.type(typed.grid, typed.header, typed.rows);
+  async load() { this.take(await ask("/api/desk")); }
+
+  // what others made of it, and nothing of what was typed here
+  async loadNewer() {
+    keep(null);
+    this.pending = null;
+    await this.load();
   }
 
   // whether others changed the state: another window, or a program that wrote to the files
@@ -46,11 +49,15 @@ export class Desk extends EventTarget {
   }
 
   take(said) {
+    const typed = recall();   // meanwhile, or when this window, or the service, was ended
+    const same = typed && JSON.stringify(said.grids[typed.grid]?.header) === JSON.stringify(typed.header);
+    if (same) said.grids[typed.grid].rows = typed.rows;
     this.now = said;
     this.pending = null;
     this.set(said.draft.length ? "draft" : "clean");
     this.tell("desk", said);
     this.tell("findings", said.findings);
+    if (same) this.type(typed.grid, typed.header, typed.rows); else keep(null);
   }
 
   set(state, why = "") { this.state = state; this.tell("state", { state, why }); }
@@ -64,7 +71,7 @@ export class Desk extends EventTarget {
     keep({ grid, header, rows });
     this.set("sending");
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.send(), this.large ? 5 * PAUSE : PAUSE);
+    this.timer = setTimeout(() => this.send(), this.large ? 2 * PAUSE : PAUSE);
   }
 
   async send() {

@@ -68,7 +68,7 @@ function state({ state: now, why }) {
   const banner = at("banner");
   banner.hidden = !["away", "stale", "refused"].includes(now) && !desk.now?.fault;
   if (now === "stale") {
-    banner.replaceChildren(make("span", {}, why), make("button", { onclick: () => desk.load() }, say("stale.load")),
+    banner.replaceChildren(make("span", {}, why), make("button", { onclick: () => desk.loadNewer() }, say("stale.load")),
       desk.pending ? make("button", { onclick: () => desk.keepMine().catch((e) => desk.fail(e)) }, say("stale.mine")) : "");
   } else if (now === "away") banner.replaceChildren(say("away"));
   else if (now === "refused") banner.replaceChildren(make("span", {}, why), desk.pending ? "" : make("button", { onclick: () => desk.load() }, say("again")));
