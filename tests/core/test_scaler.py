@@ -1,12 +1,15 @@
 """Rows become what a network takes: levels one by one, signs for what is missing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from fedlore import Client, Examples, Knowledge
 from fedlore.core.scaler import HISTOGRAM_BINS, Input, Inputs, Scaler, from_moments
-from fedlore.errors import KnowledgeError
+from fedlore.engine.training import scaler_of
+from fedlore.errors import ConfigError, KnowledgeError
 from fedlore.knowledge import Feature, Schema
 from fedlore.knowledge.scope import count_inputs, inputs_of, scaler_of_scope
 
@@ -54,6 +57,21 @@ def test_means_and_medians_come_from_sums_of_all_sites():
     # a missing mean is the middle of all that the network sees
     assert found(X)[2, 0] == 0.0
     assert torch.equal(found(found.encode(X)), found(X))  # rows that are encoded stay
+
+
+def test_medians_are_common_where_the_scopes_of_sites_differ():
+    """The median of 1, 3, 2, 9 and 30, of which no site's scope holds all, and one has no hole."""
+    sites = [((0, 4), [1.0, 3.0, NAN]), ((0, 40), [30.0]), ((2, 10), [2.0, 9.0, NAN])]
+    clients = []
+    for i, ((low, high), values) in enumerate(sites):
+        schema = Schema((Feature("a", low=low, high=high, missing="median"),), ("I", "II"))
+        rows = Examples(torch.tensor(values)[:, None], torch.zeros(len(values), dtype=torch.long))
+        clients.append(Client(f"s{i}", rows, knowledge=Knowledge(schema=schema)))
+    assert abs(float(scaler_of(clients).inputs.fills[0]) - 3.0) <= 40 / HISTOGRAM_BINS
+    other = replace(clients[0].knowledge.schema.features[0], missing=2.0)
+    odd = replace(clients[0], knowledge=Knowledge(schema=Schema((other,), ("I", "II"))))
+    with pytest.raises(ConfigError, match="what stands for a missing value"):
+        scaler_of([*clients, odd])
 
 
 def test_without_sums_the_middle_of_the_scope_stands_for_them():

@@ -25,6 +25,18 @@ def type_text(browser, text):
         browser.call("Input.insertText", text=text[1:])
 
 
+def compose(browser, text):
+    """What an input method writes: a key that it takes for itself, then a text under way."""
+    about = {"key": "Process", "windowsVirtualKeyCode": 229}
+    browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **about)
+    for end in range(1, len(text) + 1):
+        browser.call(
+            "Input.imeSetComposition", text=text[:end], selectionStart=end, selectionEnd=end
+        )
+    browser.call("Input.insertText", text=text)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+
 def type_row(browser, cells):
     """One rule from the active cell on, Tab after each cell."""
     for cell in cells:
@@ -62,7 +74,8 @@ def rows_of(browser):
 
 def settled(browser):
     """Wait until everything typed is kept and judged."""
-    browser.wait("""import('/page/desk.js').then(({desk}) => desk.settle().then(() =>
+    browser.wait("""import('/page/desk.js')
+        .then(({desk}) => desk.turn.then(() => desk.settle()).then(() =>
         ['draft', 'clean'].includes(desk.state) && !desk.busy && !desk.pending))""")
 
 

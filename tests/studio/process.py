@@ -1,6 +1,8 @@
-"""A studio that can be asked over a socket: in a thread, which is quickly there and gone."""
+"""A studio that can be asked over a socket: in a thread, or in a process that can be killed."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -31,3 +33,29 @@ def opened(folder, *, port=0, token=None, **about):
         yield f"http://127.0.0.1:{door.getsockname()[1]}/", stop
     finally:
         stop()
+
+
+@contextmanager
+def ended(folder):
+    """Starts `fedlore studio` as a process of its own, always at one address; `kill` ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    running = []
+
+    def start():
+        command = [sys.executable, "-m", "fedlore", "studio", folder, "--port", str(port)]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert "127.0.0.1" in running[-1].stdout.readline()
+        return f"http://127.0.0.1:{port}/"
+
+    def kill():
+        while running:
+            process = running.pop()
+            process.kill()
+            process.communicate()
+
+    start.kill = kill
+    try:
+        yield start
+    finally:
+        kill()

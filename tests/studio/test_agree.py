@@ -1,11 +1,14 @@
 """The studio, Knowledge, predict --why and the certificate's checker never differ about a row."""
 
+import random
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore import Knowledge, Personal
+from fedlore import Client, Knowledge, Personal
 from fedlore.bundle import answer_rows, bundle_of, read_bundle, reasons
 from fedlore.bundle.explain import explain
 from fedlore.bundle.serve.answer import write_answers
@@ -14,6 +17,8 @@ from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
 from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
+from fedlore.experiments.approaches import PKM
+from fedlore.experiments.classes import predict_expert, score_approach
 from fedlore.kernel.answers import said_of
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.files import describe, pack_knowledge
@@ -28,6 +33,7 @@ from fedlore.studio.verdict import judge_row
 from ..golden.frozen import write_files
 from ..golden.rows import matrix_of, rows_of
 from ..golden.surface import bundle as make_bundle
+from ..golden.surface import command
 from ..golden.test_golden import CASES
 from .sites import FILES
 
@@ -199,12 +205,87 @@ def test_what_the_range_forbids_is_shown_as_not_heard():
 @pytest.mark.parametrize("name", CASES)
 def test_studio_predict_and_service_agree_on_the_corpus(name, tmp_path):
     """Answers, ranges, conflicts and reasons of the same rows, for classes and numbers."""
-    files = CASES[name]
-    write_files(files, tmp_path)
-    bundle = read_bundle(make_bundle(tmp_path, seed=1))
+    compare_doors(CASES[name], name, 40, tmp_path)
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("seed", range(40))
+def test_studio_predict_and_service_agree_on_drawn_folders(seed, tmp_path):
+    """2,000 rows of 40 folders, and all that counts rows counts alike."""
+    files = draw_folder(random.Random(seed))
+    checkup, x = compare_doors(files, f"drawn {seed}", 50, tmp_path)
+    names, draw = [f.name for f in checkup.knowledge.schema.features], random.Random(seed)
+    levels = [f.levels for f in checkup.knowledge.schema.features]
+    texts = [
+        [
+            "" if v != v else some[int(v)] if some else repr(v)
+            for v, some in zip(row, levels, strict=True)
+        ]
+        for row in x.tolist()
+    ]
+    lines = [[*names, "grade"], *([*row, draw.choice(CLASSES)] for row in texts)]
+    (tmp_path / "rows.csv").write_bytes(csv_bytes(lines))
+    data = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
+    told = tell_data(checkup, data, "rows.csv")
+    said = command("lint", tmp_path / "knowledge.toml", "--data", tmp_path / "rows.csv")
+    audit = said["audit"]
+    assert told["rules"] == said["rules"]
+    assert (told["rows"], told["outside_count"]) == (audit["rows"], audit["outside"])
+    assert [f["message"] for f in told["findings"]] == [
+        f["message"] for f in said["findings"] if f["place"]["file"] == "rows.csv" or
+        f["kind"] == "confidence"]  # fmt: skip
+    if audit["hits"] is None:
+        return  # nobody predicts
+    assert told["silent"] == audit["abstained"]
+    assert told["right"] / told["rows"] == pytest.approx(audit["hits"])
+    site = Client("site", data, test=data, knowledge=replace(checkup.knowledge, outside="widen"))
+    scores = score_approach(PKM, site, predict_expert(site))  # as reports show them
+    assert scores["ta"] == pytest.approx(audit["hits"])
+    assert scores["abstained"] == audit["abstained"] / len(data)
+
+
+def draw_folder(draw):
+    """Knowledge with rules that tie, contradict, leave one class, or need what is missing."""
+    soft = draw.random() < 0.6
+    shares = ["", "", "60 %", "90 %"] if soft else [""]
+    number = [*(f"{s} {c}" for s in ("<", ">=") for c in _CUTS), "[6..8)", "(8..12]", "not 12", ""]
+    pick = draw.choice
+    predict = [(pick(number), pick(["", "A", "not A", "in B, C"]), pick(["", "< 1.2", ">= 1.2"]),
+                pick(CLASSES), pick(shares)) for _ in range(draw.randint(2, 6))]  # fmt: skip
+    limits = [(pick(number), pick(["", "A", "in B, C"]), "", pick(["III..II", "II..I", "I", "all",
+              "III", "III, I"]), pick(shares)) for _ in range(draw.randint(1, 5))]  # fmt: skip
+    head = ("ash", "seam", "Ro", "then", "confidence")
+    head_text = f"""classes = {CLASSES}\nlabel = "grade"\nordered = true
+outside = "widen"\nconflict = "{pick(["abstain", "restrict"])}"\n{pick(_TRUSTS)}
+[[features]]\nname = "ash"\nlow = 5\nhigh = 16\nmissing = "mean"
+[[features]]\nname = "seam"\nlevels = ["A", "B", "C"]\n{pick(["", 'missing = "level"'])}
+[[features]]\nname = "Ro"\nlow = 0.6\nhigh = 1.8\n{pick(["", 'missing = "median"'])}
+{pick(["", _SHAPE])}\n"""
+    texts = {"knowledge.toml": head_text}
+    sides = pick(["predict", "range", "both", "both", "both"])
+    hard = "first" if soft else pick(["first", "unique", "priority"])
+    join = "intersect" if soft else pick(["intersect", "union"])
+    for side, rules, hit in (("predict", predict, hard), ("range", limits, join)):
+        if sides not in ("both", side):
+            continue
+        extra = "priority" if hit == "priority" else ""
+        rows = [(*rule, *([str(i // 2)] if extra else [])) for i, rule in enumerate(rules)]
+        texts[f"{side}.csv"] = csv_bytes([(*head, *filter(None, [extra])), *rows]).decode()
+        texts["knowledge.toml"] += f'[[{side}.sources]]\ntable = "{side}.csv"\nhit = "{hit}"\n'
+    return texts
+
+
+_SHAPE = '[[shape.sources]]\nfeature = "Ro"\neffect = "raises"'
+_TRUSTS = ("trust = 0.4", '[trust]\nvalue = 0.4\n[[trust.regions]]\nwhere = "ash > 9"\ntrust = 0.8')
+
+
+def compare_doors(files, name, count, folder):
+    """Rows at the studio, at predict and at the service; the check-up and the rows."""
+    write_files(files, folder)
+    bundle = read_bundle(make_bundle(folder, seed=1))
     members = {one: text.encode() for one, text in files.items()}
     checkup, grids = judge(members), read_grids(members)
-    x = torch.from_numpy(matrix_of(files, rows_of(name, files, 40))).float()
+    x = torch.from_numpy(matrix_of(files, rows_of(name, files, count))).float()
     features = bundle.schema.features
     needed = [f.missing == "refuse" for f in features]
     counts = torch.tensor([len(f.levels) + f.other if f.levels else torch.inf for f in features])
@@ -225,3 +306,4 @@ def test_studio_predict_and_service_agree_on_the_corpus(name, tmp_path):
             wanted = (answer["expert"], answer["low"], answer["high"])
             assert (told["expert"], told["low"], told["high"]) == pytest.approx(wanted, nan_ok=True)
         assert set(bare(told["why"])) <= set(bare(answer["reasons"]))
+    return checkup, x

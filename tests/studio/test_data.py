@@ -52,10 +52,40 @@ def test_a_rule_is_suggested_in_the_tables_own_words(tmp_path):
     assert rule["rows"] == wanted
 
 
+def test_a_rule_that_breaks_the_experts_own_range_is_not_accepted(tmp_path):
+    """The rows say III below 8 % ash, where the range allows II and I only."""
+    pytest.importorskip("sklearn")
+    place = desk(tmp_path, predict="ash [%],then\n> 12,III\n", train="ash,seam,grade\n" + "".join(
+        f"{5 + i / 10},A,III\n{9 + i / 10},A,II\n" for i in range(20)))  # fmt: skip
+    app = make_studio(place)
+    only = ask(app, "POST", "/api/suggest", json={}).json()["rule"]
+    assert only["then"] == "II" and only["breaks"] == ""  # the other leaf is as pure, and breaks
+    wrong = {"token": place.token, "cells": {"ash": "<= 7"}, "then": "III"}
+    refused = ask(app, "POST", "/api/accept", json=wrong)
+    assert refused.status_code == 422 and "range.csv" in refused.json()["error"]
+    good = {"token": place.token, "cells": only["cells"], "then": "II"}
+    shown = ask(app, "POST", "/api/accept", json=good).json()
+    assert shown["grids"][0]["rows"][-1][-1] == "II" and shown["undo"] == "'predict.csv'"
+    undone = ask(app, "POST", "/api/undo", json={"token": place.token}).json()
+    assert len(undone["grids"][0]["rows"]) == 1 and undone["draft"] == []
+
+
+def test_soft_rules_are_counted_and_wrong_rows_open(tmp_path):
+    soft = "ash [%],then,confidence\n> 12,III,90 %\n"
+    app = make_studio(desk(tmp_path, predict=soft))
+    said = ask(app, "POST", "/api/data", json={}).json()
+    first = said["rules"][0]
+    assert (first["rows"], first["incorrect"], first["confidence"]) == (2, 1, 0.9)
+    wrong = ask(app, "POST", "/api/data/wrong", json={"rule": 0}).json()
+    row = {"line": 5, "label": "II", "row": {"ash": 13.0, "seam": "A"}}
+    assert wrong == {"count": 1, "rows": [row]}
+    assert ask(app, "POST", "/api/data/wrong", json={"rule": 99}).status_code == 422
+
+
 def test_where_every_row_has_a_rule_nothing_is_suggested(tmp_path):
     pytest.importorskip("sklearn")
     all_ = {**FILES, "predict.csv": b"ash,then\n,II\n"}
     checkup = judge(all_)
     (tmp_path / "rows.csv").write_text(ROWS)
     rows = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
-    assert suggest_rule(checkup, rows) is None
+    assert suggest_rule(all_, checkup, rows) is None

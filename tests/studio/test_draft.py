@@ -6,10 +6,11 @@ import os
 import pytest
 
 from fedlore.errors import FedloreError
-from fedlore.studio import Workspace, find_workplace
+from fedlore.studio import Workspace, find_workplace, make_studio
 from fedlore.studio import draft as module
 from fedlore.studio.draft import Stale
 
+from ..bundle.serve.asking import ask
 from .sites import PREDICT, desk, place, site
 
 
@@ -58,6 +59,48 @@ def test_a_change_on_disk_is_noticed_where_there_is_no_draft(tmp_path):
     (tmp_path / "predict.csv").write_text("theirs, and longer")
     with pytest.raises(Stale, match="another program changed the files"):
         one.change(seen, {"predict.csv": b"mine"}, who="", what="rules")
+
+
+def test_everything_is_taken_back_and_done_again_by_one_history(tmp_path):
+    """Cells, settings, a new table, one that is removed, a save and a discarded draft."""
+    one = desk(tmp_path)
+    app = make_studio(one)
+    start = dict(one.members.items())
+
+    def ask_for(method, path, **body):
+        answer = ask(app, method, path, json={"token": one.token, "who": "Ann", **body})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def edit(path, value):
+        return ask_for("PUT", "/api/document", edits=[{"path": path, "value": value}])
+
+    rows = [["> 13", "", "III"]]
+    seen = [None]  # texts after each change
+    for change in (
+        lambda: ask_for("PUT", "/api/table", grid=0, header=["ash [%]", "seam", "then"], rows=rows),
+        lambda: edit(["trust"], 0.9),
+        lambda: ask_for("POST", "/api/table", side="range", file="more.csv", columns=["ash"]),
+        lambda: edit(["range", "sources", 0], None),
+        lambda: ask_for("POST", "/api/save", why="", anyway=True),
+        lambda: edit(["conflict"], "error"),
+        lambda: ask_for("POST", "/api/discard"),
+    ):
+        change()
+        texts = {name: one.members[name] for name in (*start, "predict.csv")}
+        if texts != seen[-1]:  # what is saved is what was typed
+            seen.append(texts)
+    for texts in [*reversed(seen[1:-1]), {**start, "predict.csv": PREDICT.encode()}]:
+        ask_for("POST", "/api/undo")
+        assert {name: one.members[name] for name in texts} == texts
+    assert ask_for("POST", "/api/undo")["undo"] == ""  # nothing is left, and nothing happens
+    for texts in seen[1:]:
+        shown = ask_for("POST", "/api/redo")
+        assert {name: one.members[name] for name in texts} == texts
+    assert shown["redo"] == "" and shown["undo"]
+    (tmp_path / "knowledge.toml").write_text("# theirs")
+    refused = ask(app, "POST", "/api/undo", json={"token": one.token})
+    assert refused.status_code == 422 and "another program" in refused.json()["error"]
 
 
 def test_what_is_typed_back_is_no_draft(tmp_path):

@@ -11,11 +11,23 @@ import pytest
 from fedlore.kernel.findings import errors
 from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.signing import check_signed
+from fedlore.knowledge.tables.sheets import csv_bytes
 
 from ..accessible import axe, violations
 from ..browser import browsing
-from .keys import READY, focus_grid, leave, press, rows_of, settled, type_row, type_text
-from .process import opened
+from .keys import (
+    READY,
+    compose,
+    focus_grid,
+    leave,
+    paste,
+    press,
+    rows_of,
+    settled,
+    type_row,
+    type_text,
+)
+from .process import ended, opened
 from .sites import TOML, site
 from .test_moving import lore
 
@@ -53,8 +65,8 @@ def edit(page, path, value):
     page.ask(EDIT.replace("PATH", json.dumps(path)).replace("VALUE", json.dumps(value)))
 
 
-def save(page, who, why):
-    click(page, "Save")
+def save(page, who, why, button="Save"):
+    click(page, button)
     page.wait("document.querySelector('dialog form') !== null")
     page.ask(
         "(() => { const [who, why] = document.querySelectorAll('dialog input'); "
@@ -151,28 +163,188 @@ def test_from_rows_to_rules_that_train(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_no_view_breaks_a_rule_of_accessibility(tmp_path, width, dark):
+FORMS = """ordered = true
+[trust]
+value = 0.3
+[[trust.regions]]
+where = "seam != 'C'"
+trust = 0.8
+[[shape.sources]]
+feature = "ash"
+effect = "lowers"
+[[range.sources]]
+lower = "0"
+upper = "3"
+edges = [1, 2]
+confidence = 0.9
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "dark", "language"),
+    [
+        pytest.param(1280, False, "en", id="wide"),
+        pytest.param(390, False, "zh", id="narrow-zh"),
+        pytest.param(390, True, "en", id="narrow-dark"),
+        pytest.param(640, True, "zh", id="zoom-dark-zh"),
+    ],
+)
+def test_no_view_breaks_a_rule_of_accessibility(tmp_path, width, dark, language):
+    """640 pixels are a window of 1280 at twice the size."""
     script, found = axe(), {}
-    faulty = site(tmp_path / "plant", predict="ash [%],seam,then\n> 14,,I\noops,A,II\n")
-    whole = site(tmp_path / "whole", knowledge=DOUBTFUL, train=rows())
-    lore(whole)  # a model, so that there is a curve over λ
     views = ("rules", "formulas", "try", "examples", "data", "versions", "settings")
+    many = "ash [%],seam,then\n" + "".join(f"> {5 + i % 900 / 100},,II\n" for i in range(2_000))
+    homes = {
+        "faulty": site(tmp_path / "f", predict="ash [%],seam,then\n> 14,,I\noops,A,II\n"),
+        "forms": site(tmp_path / "forms", train=rows(), knowledge=FORMS.partition("[trust]")[0]
+                      + TOML.replace("trust = 0.3  # careful", "")
+                      + "[trust]" + FORMS.partition("[trust]")[2]),
+        "model": site(tmp_path / "model", knowledge=DOUBTFUL, train=rows()),
+        "few": site(tmp_path / "few", predict="\n".join(many.split("\n")[:201])),
+        "many": site(tmp_path / "many", predict=many),
+    }  # fmt: skip
+    lore(homes["model"])  # a model, so that there is a curve over λ
+    shown = {"faulty": views, "forms": views, "model": ("formulas", "data")}
+    curves = (("model", "data"), ("forms", "formulas"))
     with browsing(tmp_path / "profile") as page:
-        for home, some in ((faulty, views), (whole, ("formulas", "data"))):
+        for name, home in homes.items():
             with opened(home) as (address, _):
-                for view in some:
+                page.open(f"{address}health")
+                page.ask(f"localStorage.setItem('language', '{language}')")
+                for view in shown.get(name, ("rules",)):
                     page.open("about:blank")
                     page.open(f"{address}#{view}", width=width, dark=dark)
                     page.wait(READY)
                     page.wait(f"document.querySelector('{view}-view')?.children.length > 0")
-                    if (home, view) == (whole, "data"):
-                        page.wait("document.querySelector('data-view .curve') !== null")
-                    found[home.name, view] = violations(page, script)
-                    assert page.ask("document.documentElement.scrollWidth") <= width, view
+                    if (name, view) in curves:
+                        page.wait(f"document.querySelector('{view}-view .curve') !== null")
+                    found[name, view] = violations(page, script)
+                    assert page.ask("document.documentElement.scrollWidth") <= width, (name, view)
                 leave(page)
     assert {view: some for view, some in found.items() if some} == {}
+
+
+def wine(folder):
+    """178 wines under titles that are no words, and limits of two of them in a workbook."""
+    titles = ["Alcohol [% vol]", "Malic acid (g/l)", "Ash", "Alcalinity of ash", "Mg²⁺", "Phenols",
+              "Flavanoïds", "Non-flavanoid phenols", "Proanthocyanins", "Colour, intensity", "Hue",
+              "OD280/OD315", "Proline"]  # fmt: skip
+    found = pytest.importorskip("sklearn.datasets").load_wine()
+    names = ["Barolo", "Grignolino", "Barbera"]
+    lines = [
+        [*map(repr, row), names[y]]
+        for row, y in zip(found.data.tolist(), found.target, strict=True)
+    ]
+    folder.mkdir(parents=True)
+    (folder / "train.csv").write_bytes(csv_bytes([[*titles, "cultivar"], *lines]))
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["Malic acid (g/l)", "Flavanoïds", "then", "note"], ["> 4", None, "not Barolo", ""],
+                [None, "> 3", "not Barbera", "seen"]):  # fmt: skip
+        book.active.append(row)
+    book.save(folder / "limits.xlsx")
+
+
+def test_a_wine_table_by_keyboard_two_windows_and_a_killed_server(tmp_path):
+    home = tmp_path / "wine"
+    wine(home)
+    first, second = browsing(tmp_path / "one"), browsing(tmp_path / "two")
+    with ended(home) as start, first as page, second as other:
+        address = start()
+        page.open(address, width=1366)
+        page.wait("document.getElementById('begin') !== null")
+        page.ask("document.getElementById('label').value = 'cultivar'")
+        page.ask("document.getElementById('begin').click()")
+        page.wait("document.querySelector('rules-view') !== null")
+        click(page, "New table")
+        page.wait("document.querySelectorAll('dialog input[type=checkbox]').length === 13")
+        six = "document.querySelectorAll('dialog input[type=checkbox]')"
+        page.ask(f"[0, 1, 3, 6, 9, 12].forEach((i) => {six}[i].click())")
+        page.ask("document.querySelector('dialog button.main').click()")
+        focus_grid(page)
+        for rule in (["> 13", "", "", "> 2.5", "", "> 700", "Barolo"], ["", "", "", "< 1.2", "",
+                     "", "Barbera"], ["< 12.5", "", "", "", "< 4", "", "Grignolino"]):  # fmt: skip
+            type_row(page, rule)
+        settled(page)
+        then, sheet = (f"document.querySelector('{one}').getBoundingClientRect()"
+                       for one in (".rows .then", ".sheet"))  # fmt: skip
+        assert page.ask(f"{then}.right <= {sheet}.right && {then}.left > {sheet}.left")
+        shown = page.ask("[...document.querySelectorAll('.finding p .soft')].map(s => s.innerText)")
+        assert shown and all(text.count("=") <= 5 for text in shown)  # not all 13 features
+
+        # a workbook under the data's own titles; one cell of it is changed
+        edit(page, ["range", "sources", 0], {"table": "limits.xlsx"})
+        page.wait("document.querySelectorAll('.tabs button').length === 3")
+        page.ask("document.querySelectorAll('.tabs button')[1].click()")
+        page.wait("document.querySelector('rule-grid').sheet.header[0] === 'Malic acid (g/l)'")
+        assert page.ask("document.querySelectorAll('.finding.error').length") == 0
+        focus_grid(page)
+        type_text(page, "> 4.5")
+        press(page, "Enter")
+        press(page, "End")
+        compose(page, "涩味")  # as an input method writes
+        press(page, "Enter")
+        settled(page)
+        assert rows_of(page)[0][0] == "> 4.5" and rows_of(page)[1][3] == "涩味"
+        save(page, "Ann", "rules and limits")
+        assert page.ask("document.activeElement !== document.body")
+        cells = openpyxl_rows(home / "limits.xlsx")
+        assert cells[1][0] == "> 4.5" and cells[2][1:] == ["> 3", "not Barbera", "涩味"]
+
+        # what the tried row becomes as an example: only features that some rule looks at
+        click(page, "Examples")
+        click(page, "Begin a list")
+        page.wait("document.querySelector('examples-view rule-grid') !== null")
+        paste(page, "14,1.5,,15,,,3,,,5,,,900,Barolo,,".replace(",", "\t"))
+        settled(page)
+        page.wait("document.querySelector('aside').innerText.includes('All 1 examples')")
+
+        # a second window sees it, and neither writes over the other
+        other.open(f"{address}#rules")
+        other.wait(READY)
+        focus_grid(other)
+        type_text(other, "> 13.1")
+        press(other, "Enter")
+        settled(other)
+        click(page, "Rules")
+        page.ask("document.querySelectorAll('.tabs button')[0].click()")
+        page.wait("document.querySelector('rule-grid').sheet.rows[0][0] === '> 13.1'")
+        leave(other)
+
+        # the server is killed while somebody types, and comes back
+        focus_grid(page)
+        start.kill()
+        type_text(page, "> 13.2")
+        press(page, "Enter")
+        page.wait("document.getElementById('state').className === 'away'")
+        start()
+        settled(page)
+        assert "> 13.2" in (home / "studio" / "draft.json").read_text()
+
+        # a rule from the rows, accepted and taken back; the rows on which a rule is wrong
+        click(page, "Data")
+        page.wait("document.querySelector('data-view td button') !== null")
+        page.ask("document.querySelector('data-view td button').click()")
+        page.wait("document.querySelector('data-view').innerText.includes('wrong on')")
+        page.ask("document.getElementById('suggest').click()")
+        page.wait("document.getElementById('accept') !== null")
+        page.ask("document.getElementById('accept').click()")
+        page.wait("document.querySelector('rules-view rule-grid')?.sheet.rows.length === 4")
+        page.ask("document.getElementById('undo').click()")
+        page.wait("document.querySelector('rules-view rule-grid')?.sheet.rows.length === 3")
+
+        # the page in Chinese, findings included
+        page.ask("document.getElementById('language').value = 'zh'")
+        page.ask("document.getElementById('language').dispatchEvent(new Event('change'))")
+        page.wait("document.documentElement.lang === 'zh-CN' && " + READY)
+        page.wait("document.querySelector('aside')?.innerText.includes('没有规则')")
+        save(page, "Ann", "again", button="保存")
+        leave(page)
+    assert errors(check_file(home / "knowledge.toml").findings) == []
+
+
+def openpyxl_rows(path):
+    book = pytest.importorskip("openpyxl").load_workbook(path)
+    return [[cell.value for cell in row] for row in book.active.iter_rows()]
 
 
 def test_a_range_is_calibrated_and_trust_is_drawn(tmp_path):

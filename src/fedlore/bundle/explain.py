@@ -10,6 +10,7 @@ from ..answers.axis import find_favoured
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import evaluate_once, hear, hide_others
+from ..knowledge.rowtrust import trust_reasons
 from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import (
@@ -170,10 +171,8 @@ def _class_kind(
 
 def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> Reasons:
     """Why the expert's word counted so much in each row, where λ is not one number."""
-    if known.row_trust is None or not len(x):
-        return [[] for _ in range(len(x))]
     unheard = (found.silent & (found.trust == 0)).tolist()  # one who names several is heard
-    whose = zip(known.row_trust.reasons(x, constant), unheard, strict=True)
+    whose = zip(trust_reasons(known, x, constant), unheard, strict=True)
     return [[one] if one and not quiet else [] for one, quiet in whose]
 
 

@@ -13,11 +13,9 @@ from rich.text import Text
 from ..core.examples import Examples
 from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
-from ..knowledge.audit import rule_report
+from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from ..knowledge.tables.soft import SoftTable
-from ..knowledge.tables.table import Table
 from ..look.tables import TextTable
 from .screen import ExitCode, Screen, current_screen
 
@@ -98,25 +96,13 @@ def lint(
     found, rows = check_with_rows(knowledge, data)
     rules: list[dict[str, object]] = []
     if rows is not None:
-        rules = [row for table in found.tables for row in _report(table, rows)]
+        rules = report_rules(found.tables, rows)
     screen = current_screen()
     _show(found, rules, screen)
     audit = None if found.audit is None else asdict(found.audit)
     findings = [finding.as_row() for finding in found.findings]
     screen.give({"findings": findings, "rules": rules, "audit": audit})
     raise typer.Exit(ExitCode.NO if errors(found.findings) else ExitCode.FINE)
-
-
-def _report(table: Table | SoftTable, rows: Examples) -> list[dict[str, object]]:
-    """How each rule does on the data, and how often it says that it holds."""
-    hard = table.table
-    found: list[dict[str, object]] = [
-        {"table": hard.name, **row} for row in rule_report(hard, rows)
-    ]
-    if not table.confidences:
-        return found
-    shares = zip(found, table.confidences, strict=True)
-    return [row | {"confidence": share} for row, share in shares]
 
 
 def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> None:

@@ -109,9 +109,20 @@ class Inputs:
 
     def alike(self) -> "Inputs":
         """The same without what is still to be found out: equal where rows may be pooled."""
-        return Inputs(
-            tuple(replace(f, fill=0.0) if f.stand == "mean" else f for f in self.features)
+        features = (
+            f if f.stand == "given" else replace(f, fill=0.0, low=-math.inf, high=math.inf)
+            for f in self.features
         )
+        return Inputs(tuple(features))
+
+    def join(self, other: "Inputs") -> "Inputs":
+        """The same over both scopes, so that histograms of either can be added up."""
+        found = []
+        for a, b in zip(self.features, other.features, strict=True):
+            low, high = min(a.low, b.low), max(a.high, b.high)
+            joined = replace(a, low=low, high=high, fill=(low + high) / 2)
+            found.append(joined if a.stand == "median" else a)
+        return Inputs(tuple(found))
 
     def with_fills(self, fills: Sequence[float]) -> "Inputs":
         pairs = zip(self.features, fills, strict=True)

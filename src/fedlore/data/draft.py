@@ -6,6 +6,7 @@ told from it; the bounds of a number hold all labels and are meant to be looked 
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -278,8 +279,14 @@ def _suspect(table: CellTable, label: int) -> dict[int, str]:
 
 
 def _word(name: str, taken: set[str]) -> str:
-    """A title as a word of letters, digits and _, none twice."""
+    """A title as a word of letters, digits and _, none twice.
+
+    >>> _word("Mg²⁺ (mmol/l)", {"Hue"})
+    'Mg2_mmol_l'
+    """
     plain = re.sub(r"\W+", "_", name).strip("_") or "column"
+    if not f"x_{plain}".isidentifier():  # raised digits are no digits of a word
+        plain = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_") or "column"
     plain = plain if plain.isidentifier() else f"x_{plain}"
     found, count = plain, 1
     while found in taken:

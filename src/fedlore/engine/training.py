@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, get_args
@@ -230,7 +231,8 @@ def why_not_stacked(model: nn.Module, client: Client) -> str | None:
 def scaler_of(clients: Sequence[Client], filters: Sequence[Filter] = ()) -> Scaler:
     """A common scaler from the clients' sums; nothing else is made ready for it."""
     with torch.no_grad():
-        return scale_together(guard_transport(_Sums(clients), filters), inputs_of_all(clients))
+        inputs = inputs_of_all(clients)
+        return scale_together(guard_transport(_Sums(clients, inputs), filters), inputs)
 
 
 @torch.no_grad()
@@ -262,7 +264,8 @@ def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
             "the clients' features differ in levels, or in what stands for a missing value: a "
             "network takes them in one way only"
         )
-    return found[0] if found else None
+    known = [one for one in found if one is not None]
+    return reduce(Inputs.join, known) if known else None
 
 
 def bring_home(
@@ -280,15 +283,15 @@ def bring_home(
 class _Sums:
     """A transport that can only be asked for sums of features."""
 
-    def __init__(self, clients: Sequence[Client]) -> None:
-        self._clients = {c.id: c for c in clients}
+    def __init__(self, clients: Sequence[Client], inputs: Inputs | None) -> None:
+        self._clients, self._inputs = {c.id: c for c in clients}, inputs
 
     def clients(self) -> Sequence[str]:
         return list(self._clients)
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         for name in to:
-            yield Reply(name, task.round, {"moments": self._clients[name].sums()})
+            yield Reply(name, task.round, {"moments": self._clients[name].sums(self._inputs)})
 
 
 def _move(model: nn.Module, device: str) -> nn.Module:

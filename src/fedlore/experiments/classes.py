@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..answers.axis import find_favoured, name_class, share_right
 from ..core.examples import Examples
 from ..core.history import Row, tell_step
 from ..core.metrics import (
@@ -161,14 +162,18 @@ def predict_approach(approach: Approach, fitted: Fitted[Personal] | None, client
 
 
 def predict_expert(client: Client) -> Tensor:
-    """The expert by himself; -1 where he abstains."""
+    """The expert by himself; -1 where he abstains or holds several classes equally likely."""
+    return name_class(_favoured(client))
+
+
+def _favoured(client: Client) -> Tensor:
+    """The classes that the expert holds to be most likely, (n, k) bool."""
     test = client.test
     if test is None or test.prior is None:
         raise FedloreError(
             f"client '{client.id}' has no expert's prediction, or no test rows to score it on"
         )
-    silent = (test.prior == 0).all(1)
-    return test.prior.argmax(1).masked_fill(silent, -1)
+    return find_favoured(test.prior)
 
 
 def labels_of(client: Client) -> Tensor:
@@ -191,7 +196,11 @@ def score_approach(approach: Approach, client: Client, predicted: Tensor) -> dic
     if client.test.allowed is not None:
         scores["pov"] = violation(predicted, client.test.allowed)
     if approach.silent:
-        scores["abstained"] = float((predicted < 0).double().mean())
+        favoured = _favoured(client)
+        scores["ta"] = float(
+            share_right(favoured, y).double().mean()
+        )  # as lint and the studio count
+        scores["abstained"] = float((~favoured.any(1)).double().mean())
     return scores
 
 

@@ -289,6 +289,16 @@ def read_titles(
     return columns
 
 
+def feature_titled(text: str, features: Sequence[Feature]) -> int | None:
+    """The place of the feature with this name or this title in data, its unit behind it or not."""
+    for place, feature in enumerate(features):
+        for title in (feature.column, feature.name):
+            known = "" if title is None else title.strip()
+            if known and text in (known, f"{known} [{feature.unit}]", f"{known} ({feature.unit})"):
+                return place
+    return None
+
+
 def _column(cell: SheetCell, features: Sequence[Feature], outcome: str | None) -> SheetColumn:
     if isinstance(cell, Broken):
         raise KnowledgeError(cell.reason)
@@ -299,6 +309,9 @@ def _column(cell: SheetCell, features: Sequence[Feature], outcome: str | None) -
         raise KnowledgeError(f"a column name may have 200 characters, got {len(text)}")
     if outcome is not None and text == outcome:
         return SheetColumn("then", text)
+    place = feature_titled(text, features)
+    if place is not None:
+        return SheetColumn("feature", features[place].name, place)
     parts = _HEADER.fullmatch(text)
     name, unit = (parts[1].strip(), parts[2]) if parts else (text, None)
     names = [feature.name for feature in features]

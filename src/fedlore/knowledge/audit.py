@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +165,16 @@ def rule_report(table: Table, examples: Examples) -> list[_Row]:
             "accuracy": right[i] / hit[i] if labelled and hit[i] else None,
         }
         for i in range(rules)
+    ]
+
+
+def report_rules(tables: Iterable[Any], examples: Examples) -> list[dict[str, object]]:
+    """The same of all tables; where some hold in most cases only, with their confidences."""
+    return [
+        {"table": table.table.name, "kind": table.table.kind, **row}
+        | ({"confidence": table.confidences[index]} if table.confidences else {})
+        for table in tables
+        for index, row in enumerate(rule_report(table.table, examples))
     ]
 
 

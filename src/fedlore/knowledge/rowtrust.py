@@ -195,6 +195,14 @@ def find_trust(rows: RowTrust | None, orders: Orders | None, x: Tensor) -> Tenso
     return rows(x)
 
 
+def trust_reasons(known: Any, x: Tensor, constant: float) -> list[Reason | None]:
+    """Why λ of each row is what it is; None where it is as usual, or the expert is not heard."""
+    rows: RowTrust | None = known.row_trust
+    if rows is None or (known.orders is not None and not known.orders.hears_prediction):
+        return [None] * len(x)
+    return rows.reasons(x, constant)
+
+
 def read_trust(table: float | TrustTable, schema: Schema) -> tuple[float, RowTrust | None]:
     """The one number of a file, and λ row by row where it says so."""
     if not isinstance(table, TrustTable):

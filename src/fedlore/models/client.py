@@ -136,11 +136,14 @@ class Client:
             return ()
         return tuple(i for i, feature in enumerate(schema.features) if feature.may_miss)
 
-    def sums(self) -> Params:
-        """What the client gives away for a common scaling; of what its expert says, nothing."""
+    def sums(self, inputs: Inputs | None = None) -> Params:
+        """What the client gives away for a common scaling; of what its expert says, nothing.
+
+        `inputs` are those of all clients, where their scopes differ.
+        """
         if self.given is not None:
             return self.given
-        inputs = self.inputs
+        inputs = inputs or self.inputs
         found = moments(self.data.x) if inputs is None else inputs.moments(self.data.x)
         if self.heard_inputs:  # a mean of 0 and a spread of 1, whatever the rows hold
             found["sum"][-self.heard_inputs :] = 0.0

@@ -7,10 +7,11 @@ from typing import Any
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.findings import Finding, Place
 from ..kernel.schema import Schema
-from ..kernel.sheets import POLICIES
+from ..kernel.sheets import POLICIES, feature_titled
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
+from ..knowledge.missing import join_columns
 from ..look.tables import plain_values
 from .answers import first_error
 from .draft import Workspace
@@ -32,7 +33,7 @@ def check_draft(members: Mapping[str, bytes]) -> dict[str, Any]:
     began = time.perf_counter()
     checkup = judge(members)
     seconds = time.perf_counter() - began
-    shown = tell_findings(checkup.findings, read_grids(members))
+    shown = tell_findings(checkup.findings, read_grids(members), read_schema(members))
     fault = "" if checkup.knowledge is not None else first_error(checkup)
     return {"findings": shown, "seconds": seconds, "fault": fault}
 
@@ -46,21 +47,28 @@ def _refuse_code(members: Mapping[str, bytes]) -> None:
         )
 
 
-def tell_findings(findings: Sequence[Finding], grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
+def tell_findings(
+    findings: Sequence[Finding], grids: Sequence[RuleGrid], schema: Schema | None
+) -> list[dict[str, Any]]:
     """Findings as plain values, with the cell of the grid each belongs to."""
+    titles = [[bare_title(title, schema) for title in grid.header] for grid in grids]
     return [
-        {**plain_values(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings
+        {**plain_values(finding.as_row()), "cell": _cell(finding.place, grids, titles, schema)}
+        for finding in findings
     ]
 
 
-def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
+def _cell(
+    place: Place,
+    grids: Sequence[RuleGrid],
+    header: Sequence[Sequence[str]],
+    schema: Schema | None,
+) -> dict[str, Any] | None:
     """Grid, row (from 0; -1 is the header) and column, None for the whole row."""
-    place = finding.place
     for number, grid in enumerate(grids):
         if (grid.file, grid.sheet) == (place.file, place.sheet):
             row = None if place.row is None else place.row - grid.first - 1
-            titles = [_bare(title) for title in grid.header]
-            wanted = _bare(place.column)
+            titles, wanted = header[number], bare_title(place.column, schema)
             column = titles.index(wanted) if wanted and wanted in titles else None
             if column is None and place.column.startswith("number "):
                 column = int(place.column.removeprefix("number ")) - 1
@@ -68,9 +76,12 @@ def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
     return None
 
 
-def _bare(title: str) -> str:
-    """A title without its unit, as places name columns."""
-    return title.partition("[")[0].strip()
+def bare_title(title: str, schema: Schema | None) -> str:
+    """The name of the feature that a title means, else the title without a unit."""
+    place = None if schema is None else feature_titled(title.strip(), schema.features)
+    if schema is None or place is None:
+        return title.partition("[")[0].strip()
+    return schema.names[place]
 
 
 _SETTINGS = (
@@ -96,6 +107,7 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
         "token": desk.token,
         "saved": desk.saved_token,
         "draft": sorted(draft.changed),
+        **desk.steps,
         "drafted": {"who": draft.who, "what": draft.what, "when": draft.when},
         "data": desk.place.data.name if desk.place.data else None,
         "bundle": desk.place.bundle.name if desk.place.bundle else None,
@@ -110,26 +122,22 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
     except FedloreError as error:
         return {**about, **_nothing(), "fault": str(error)}
     began = time.perf_counter()
-    checkup, grids = judge(members), read_grids(members)
+    checkup, grids, schema = judge(members), read_grids(members), read_schema(members)
     return {
         **about,
-        "settings": plain_values({key: values[key] for key in _SETTINGS if key in values})
-        | _row_trust(checkup),
+        "settings": plain_values({key: values[key] for key in _SETTINGS if key in values}),
         "card": plain_values(values.get("card", {})),
         "sources": {side: plain_values(sources_in(values, side)) for side in ("predict", "range")},
         "combine": {side: _combine(values.get(side)) for side in ("predict", "range")},
-        "schema": tell_schema(members),
+        "shapes": plain_values(sources_in(values, "shape")),
+        "regions": plain_values(sources_in(values, "trust", "regions")),
+        "schema": tell_schema(schema, members),
+        "used": _used(checkup),
         "grids": [grid.as_row() for grid in grids],
-        "findings": tell_findings(checkup.findings, grids),
+        "findings": tell_findings(checkup.findings, grids, schema),
         "seconds": time.perf_counter() - began,
         "fault": "",
     }
-
-
-def _row_trust(checkup: Checkup) -> dict[str, str]:
-    """λ row by row in words, where the file says so and can be used."""
-    known = checkup.knowledge
-    return {} if known is None or known.row_trust is None else {"rows": str(known.row_trust)}
 
 
 def read_schema(members: Any) -> Schema | None:
@@ -140,9 +148,17 @@ def read_schema(members: Any) -> Schema | None:
         return None
 
 
-def tell_schema(members: Any) -> dict[str, Any] | None:
+def _used(checkup: Checkup) -> list[str] | None:
+    """The features that some source looks at; None where the knowledge cannot be used."""
+    known = checkup.knowledge
+    if known is None or known.schema is None:
+        return None
+    models = [model for model in (known.prediction, known.range) if model is not None]
+    return [known.schema.names[c] for c in join_columns(models, len(known.schema.names))]
+
+
+def tell_schema(schema: Schema | None, members: Any) -> dict[str, Any] | None:
     """The same as plain values."""
-    schema = read_schema(members)
     if schema is None:
         return None
     number = is_number_file(members)
@@ -165,5 +181,6 @@ def _nothing() -> dict[str, Any]:
     empty: dict[str, list[Any]] = {"predict": [], "range": []}
     return {
         "settings": {}, "card": {}, "sources": empty, "combine": {}, "schema": None,
-        "grids": [], "findings": [], "seconds": 0.0, "fault": "",
+        "shapes": [], "regions": [], "used": None, "grids": [],
+        "findings": [], "seconds": 0.0, "fault": "",
     }  # fmt: skip

@@ -1,9 +1,10 @@
 """The draft on the site's own rows: counts, suggested rules, calibration."""
 
 import math
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,19 +15,23 @@ from ..core.examples import Examples
 from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
+from ..kernel.findings import errors
 from ..kernel.schema import Schema
-from ..kernel.sheets import Rule
-from ..knowledge.audit import rule_report
+from ..kernel.sheets import OUTCOMES, Rule
+from ..knowledge.audit import report_rules
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
+from ..knowledge.findings.shapes import slope_of
+from ..knowledge.regions import RowRegion
 from ..knowledge.soft import lone_expert
 from ..knowledge.tables.table import Table
-from .answers import hear_knowledge, name_values, tables_in, usable
-from .checks import judge
+from .answers import Heard, hear_knowledge, name_values, usable
+from .checks import bare_title, judge, read_schema
 from .draft import Workspace
 from .edits import edit_toml
-from .requests import CalibrationRequest
+from .grids import grid_bytes, read_grids
+from .requests import CalibrationRequest, RuleAccepted
 
 ROWS_SHOWN = 20  # rows listed one by one
 LEAST_ROWS = 5  # rows that a suggested rule must have
@@ -59,31 +64,81 @@ def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[st
         "spoken": int((~heard.silent & ~heard.refused).sum()),
         "silent": int((heard.silent & ~heard.refused).sum()),
         "contradicted": int(heard.refused.sum()),
-        "outside": [
-            {
-                "line": place + 2,
-                "label": heard.name(float(rows.y[place])),
-                "row": name_values(schema, rows.x[place].tolist()),
-            }
-            for place in outside[:ROWS_SHOWN]
-        ],
+        "outside": [_row(rows, place, heard, schema) for place in outside[:ROWS_SHOWN]],
         "outside_count": len(outside),
         "width": heard.width,
-        "rules": [
-            {"table": table.name, "kind": table.kind, **dict(line)}
-            for table in tables_in(checkup)
-            if isinstance(rows, Examples)
-            for line in rule_report(table, rows)
-        ],
+        "rules": report_rules(checkup.tables, rows) if isinstance(rows, Examples) else [],
         "findings": [finding.as_row() for finding in findings],
         **heard.measure(rows.y),
     }
 
 
-def suggest_rule(checkup: Checkup, rows: Examples | Measured) -> dict[str, Any] | None:
+def _row(rows: Examples | Measured, place: int, heard: Heard, schema: Schema) -> dict[str, Any]:
+    """One of the site's rows: its line, its label, and its values to be tried."""
+    assert rows.y is not None
+    label = heard.name(float(rows.y[place]))
+    values = name_values(schema, rows.x[place].tolist())
+    return {"line": place + 2, "label": label, "row": values}
+
+
+def find_wrong(checkup: Checkup, rows: Examples | Measured, rule: int) -> dict[str, Any]:
+    """The rows on which a rule is wrong, the rule by its place among those of all tables."""
+    _, schema = usable(checkup)
+    assert rows.y is not None
+    heard = hear_knowledge(checkup, rows.x)
+    for table in (one.table for one in checkup.tables):
+        if 0 <= rule < len(table.rules):
+            named = table.named[rule][rows.y.clamp(0, len(schema.classes) - 1)] > 0
+            wrong = (table.hits(rows.x)[:, rule] & ~named).nonzero().flatten().tolist()
+            shown = [_row(rows, place, heard, schema) for place in wrong[:ROWS_SHOWN]]
+            return {"rows": shown, "count": len(wrong)}
+        rule -= len(table.rules)
+    raise KnowledgeError("there is no such rule: load the page again")
+
+
+GROUPS = 10  # of rows along a feature
+IN_GROUP = 5  # rows that each of them must have
+
+
+@torch.no_grad()
+def draw_effect(
+    checkup: Checkup, rows: Examples | Measured, feature: str, where: str = ""
+) -> dict[str, Any]:
+    """What the rows show of a feature's effect: means of the label in groups of equal size.
+
+    With 95 % intervals of the means. A linear fit tells the effect from that of other features.
+    """
+    _, schema = usable(checkup)
+    column, region = schema.column(feature), RowRegion(where, schema)
+    if schema.features[column].levels:
+        raise KnowledgeError(f"'{feature}' has levels, which have no more and no less")
+    if where:
+        region.check()
+    assert rows.y is not None
+    inside = region.holds(rows.x) & rows.x[:, column].isfinite()
+    order = rows.x[inside, column].argsort()
+    x, y = rows.x[inside][order], rows.y[inside][order].double()
+    points = []
+    for part in torch.arange(len(x)).tensor_split(max(1, min(GROUPS, len(x) // IN_GROUP))):
+        if len(part) < 2:
+            continue
+        wide = 1.96 * float(y[part].std()) / len(part) ** 0.5
+        mean = float(y[part].mean())
+        at = float(x[part, column].double().mean())
+        points.append({"at": at, "mean": mean, "low": mean - wide, "high": mean + wide})
+    whole = x.isfinite().all(1)
+    slope, error = slope_of(x[whole].double(), y[whole], column) or (None, None)
+    about = {"classes": [] if isinstance(rows, Measured) else list(schema.classes)}
+    return {"rows": len(x), "points": points, "slope": slope, "error": error, **about}
+
+
+def suggest_rule(
+    members: Mapping[str, bytes], checkup: Checkup, rows: Examples | Measured
+) -> dict[str, Any] | None:
     """A rule for rows on which no expert speaks, from a shallow tree; None where none is good.
 
-    In the table's own words, with its counts on all rows: a draft, until a person accepts it.
+    In the table's own words, with its counts on all rows: a draft, until a person accepts it. The
+    best one that breaks nothing; where each breaks something, the best with what it breaks.
     """
     _, schema = usable(checkup)
     if isinstance(rows, Measured):
@@ -94,14 +149,62 @@ def suggest_rule(checkup: Checkup, rows: Examples | Measured) -> dict[str, Any] 
     left = heard.silent & ~heard.refused & whole
     if int(left.sum()) < LEAST_ROWS:
         return None
-    best: dict[str, Any] | None = None
+    found: list[dict[str, Any]] = []
     for cells, then in _leaves(rows.x[left], rows.y[left], schema):
         hit = _hits(cells, schema, rows.x)
         own, right = int((hit & left).sum()), int((hit & left & (rows.y == then)).sum())
-        if own >= LEAST_ROWS and right >= PURE * own and (best is None or right > best["right"]):
-            best = {"cells": cells, "then": schema.classes[then], "rows": own, "right": right,
-                    "all": int(hit.sum()), "silent": int(left.sum())}  # fmt: skip
-    return best
+        if own >= LEAST_ROWS and right >= PURE * own:
+            found.append({"cells": cells, "then": schema.classes[then], "rows": own, "right": right,
+                          "all": int(hit.sum()), "silent": int(left.sum())})  # fmt: skip
+    found = [
+        rule | {"breaks": add_rule(members, rule["cells"], rule["then"])[2]}
+        for rule in sorted(found, key=lambda rule: -int(rule["right"]))
+    ]
+    return next((rule for rule in found if not rule["breaks"]), found[0] if found else None)
+
+
+def accept_rule(desk: Workspace, said: RuleAccepted) -> None:
+    """A suggested rule into the draft; one that breaks the expert's own rules is refused."""
+    with desk.lock:
+        desk.check(said.token)
+        file, data, breaks = add_rule(desk.members, said.cells, said.then, said.note)
+        if breaks:
+            raise KnowledgeError(f"this rule is not accepted: {breaks}")
+        desk.change(said.token, {file: data}, who=said.who, what=f"'{file}'")
+
+
+def add_rule(
+    members: Mapping[str, bytes], cells: Mapping[str, str], then: str, note: str = ""
+) -> tuple[str, bytes, str]:
+    """The first table of predictions with one rule more, the last: what is there goes before.
+
+    Its file, the bytes, and what the check says that it did not say without: a range that forbids
+    the answer, an example that comes out otherwise.
+    """
+    schema = read_schema(members)
+    grid = next((g for g in read_grids(members) if g.side == "predict" and not g.fault), None)
+    if grid is None or schema is None:
+        raise KnowledgeError("there is no table of predictions yet: add one under Rules")
+    header = list(grid.header)
+    rows = [list(row) for row in grid.rows if any(row)]
+    outcome = (grid.outcome.lower(),) if grid.outcome else OUTCOMES
+    for name in cells:
+        names = [bare_title(title, schema) for title in header]
+        last = next((i for i, n in enumerate(names) if n.lower() in outcome), len(names))
+        if name not in names:
+            feature = schema.features[schema.column(name)]
+            header.insert(last, f"{name} [{feature.unit}]" if feature.unit else name)
+            for row in rows:
+                row.insert(last, "")
+    names = [bare_title(title, schema) for title in header]
+    ranks = [row[names.index("priority")] for row in rows] if "priority" in names else []
+    highest = max((int(rank) for rank in ranks if rank.strip().isdigit()), default=0)
+    fresh = {**cells, "priority": str(highest + 1), "note": note}
+    rows.append([then if n.lower() in outcome else fresh.get(n, "") for n in names])
+    data = grid_bytes(members, grid.file, grid.sheet, header, rows)
+    before = {str(one) for one in errors(judge(members).findings)}
+    after = errors(judge(ChainMap({grid.file: data}, cast(dict[str, bytes], members))).findings)
+    return grid.file, data, "; ".join(f.message for f in after if str(f) not in before)
 
 
 def _leaves(x: Tensor, y: Tensor, schema: Schema) -> list[tuple[dict[str, str], int]]:

@@ -122,6 +122,18 @@ class DraftState:
     when: str = ""
 
 
+@dataclass(frozen=True)
+class Step:
+    """One change: the files that it touched as they were and as they became; None is no file."""
+
+    what: str
+    before: Mapping[str, bytes | None]
+    after: Mapping[str, bytes | None]
+
+
+MOST_STEPS = 200  # changes that can be taken back
+
+
 class Workspace:
     """One site's knowledge under way. Safe to be asked from several threads."""
 
@@ -129,6 +141,9 @@ class Workspace:
         self.place = place
         self.lock = threading.RLock()
         self._draft = self._recall()
+        #: What was changed, whatever it was, so that it can be taken back and done again.
+        self._past: list[Step] = []
+        self._future: list[Step] = []
         #: Who changed what and when, for whoever comes too late, and the files on disk then.
         self._last = ("", "", "", "")
 
@@ -160,21 +175,64 @@ class Workspace:
             for name in files:
                 if not is_own(self.place, name):
                     raise FedloreError(f"'{name}' lies outside this site's folder")
-            base = dict(self._draft.base)
-            for name in files:
-                base.setdefault(name, self._hash(name))
-            changed = {**self._draft.changed, **files}
-            same = [
-                n for n, data in changed.items() if base[n] == hash_bytes(data)
-            ]  # typed back again
-            for name in same:
-                del changed[name], base[name]
-            fresh = DraftState(
-                secrets.token_hex(8) if changed else "", changed, base, who, what, now()
-            )
-            self._remember(fresh)
-            self._note(fresh)
+            before = self._contents(files)
+            fresh = self._put(files, who=who, what=what)
+            self._record(Step(what, before, files))
             return fresh
+
+    def undo(self, token: str, *, who: str) -> None:
+        """Take the last change back: cells, settings, a table, a discarded draft."""
+        self._travel(token, self._past, self._future, who)
+
+    def redo(self, token: str, *, who: str) -> None:
+        """Do again what was taken back last."""
+        self._travel(token, self._future, self._past, who)
+
+    @property
+    def steps(self) -> dict[str, str]:
+        """What undo and redo would change, empty where there is nothing."""
+        ends = {"undo": self._past[-1:], "redo": self._future[-1:]}
+        return {key: some[0].what if some else "" for key, some in ends.items()}
+
+    def _travel(self, token: str, here: list[Step], there: list[Step], who: str) -> None:
+        with self.lock:
+            self.check(token)
+            if not here:
+                return
+            step = here[-1]
+            back = here is self._past
+            now_, then = (step.after, step.before) if back else (step.before, step.after)
+            for name, data in self._contents(now_).items():
+                if now_[name] is not None and now_[name] != data:
+                    self._past, self._future = [], []
+                    raise FedloreError(
+                        f"'{name}' was changed by another program since: nothing is taken back"
+                    )
+            self._put(then, who=who, what=step.what)
+            there.append(here.pop())
+
+    def _record(self, step: Step) -> None:
+        if step.before != step.after:
+            self._past, self._future = [*self._past, step][-MOST_STEPS:], []
+
+    def _contents(self, names: Iterable[str]) -> dict[str, bytes | None]:
+        members = self.members
+        return {name: members[name] if name in members else None for name in names}
+
+    def _put(self, files: Mapping[str, bytes | None], *, who: str, what: str) -> DraftState:
+        base, changed = dict(self._draft.base), dict(self._draft.changed)
+        for name, data in files.items():
+            begun = base.setdefault(name, self._hash(name))
+            if data is None or begun == hash_bytes(data):  # not there yet, or typed back again
+                changed.pop(name, None)
+                del base[name]
+            else:
+                changed[name] = data
+        token = secrets.token_hex(8) if changed else ""
+        fresh = DraftState(token, changed, base, who, what, now())
+        self._remember(fresh)
+        self._note(fresh)
+        return fresh
 
     def check(self, token: str) -> None:
         """Refuse whoever has not seen the present state."""
@@ -216,7 +274,9 @@ class Workspace:
         """Drop the draft; the files stay as they are."""
         with self.lock:
             self.check(token)
-            self._forget(who, "the files (draft discarded)")
+            before, what = dict(self._draft.changed), "the files (draft discarded)"
+            self._forget(who, what)
+            self._record(Step(what, before, self._contents(before)))
 
     def hashes(self, names: Iterable[str]) -> dict[str, str]:
         """Hashes of files on disk by name; empty where there is none."""

@@ -13,7 +13,7 @@ from tomlkit.items import AoT, Array, Table
 
 from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError, KnowledgeError
-from ..kernel.expressions import FormulaError
+from ..kernel.expressions import FormulaError, parse
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.formulas import Formula
 from .checks import check_draft, read_schema
@@ -56,7 +56,7 @@ def _put(at: Any, path: list[KeyStep], value: Any) -> None:
         if value is None:
             del at[step]
         elif isinstance(step, int) and step == len(at):
-            at.append(_apart(_item(value)))
+            at.append(_inline(value) if isinstance(at, Array) else _apart(_item(value)))
         else:
             _replace(at, step, value)
         return
@@ -67,6 +67,15 @@ def _put(at: Any, path: list[KeyStep], value: Any) -> None:
     _put(at[step], rest, value)
     if value is None and isinstance(at, dict) and isinstance(at[step], AoT) and not at[step]:
         del at[step]  # a list without entries says nothing
+
+
+def _inline(value: Any) -> Any:
+    """A value inside a list that stands on one line."""
+    if not isinstance(value, Mapping):
+        return _item(value)
+    made = tomlkit.inline_table()
+    made.update({key: part for key, part in value.items() if part is not None})
+    return made
 
 
 def _apart(made: Any) -> Any:
@@ -86,6 +95,10 @@ def _replace(at: Any, step: KeyStep, value: Any) -> None:
     old = None if isinstance(at, dict) and step not in at else at[step]
     made = _item(value)
     trivia = getattr(old, "trivia", None)
+    if isinstance(made, Table | AoT) != isinstance(old, Table | AoT) and old is not None:
+        del at[step]  # single keys stand before tables, or they would belong to another one
+        if isinstance(made, Table) and trivia is not None and trivia.comment:
+            made.comment(trivia.comment.lstrip("# "))
     if trivia is not None and hasattr(made, "trivia") and not isinstance(made, Table | AoT):
         made.trivia.comment_ws, made.trivia.comment = trivia.comment_ws, trivia.comment
     at[step] = made
@@ -124,7 +137,7 @@ def change_table(desk: Workspace, said: TableChange) -> dict[str, Any]:
         grid = grids[said.grid]
         data = grid_bytes(members, grid.file, grid.sheet, said.header, said.rows)
         desk.change(said.token, {grid.file: data}, who=said.who, what=f"'{grid.file}'")
-        kept = {"token": desk.token, "draft": sorted(desk.draft.changed)}
+        kept = {"token": desk.token, "draft": sorted(desk.draft.changed), **desk.steps}
         members = desk.members
     return {**kept, **check_draft(members)}
 
@@ -173,12 +186,15 @@ def list_columns_of(data: Path | None) -> list[str]:
     return [] if data is None else [title for title in read_cells(data).titles if title.strip()]
 
 
-def look_at_formula(members: Any, text: str) -> dict[str, Any]:
-    """Whether a formula can be read, and where it goes wrong, from 0."""
+def look_at_formula(members: Any, text: str, *, region: bool = False) -> dict[str, Any]:
+    """Whether a formula or a region can be read, and where it goes wrong, from 0."""
     schema = read_schema(members)
     if schema is None:
         raise KnowledgeError("the features are not declared well yet: a formula needs their names")
     try:
+        if region:
+            parse(text, schema.features, truth=True, words=True)
+            return {"ok": True, "low": None, "high": None}
         found = Formula.parse(text, schema)
     except KnowledgeError as error:
         place = error.position if isinstance(error, FormulaError) else None

@@ -251,10 +251,10 @@ def read_grids(members: Mapping[str, bytes]) -> list[RuleGrid]:
     return found
 
 
-def sources_in(values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+def sources_in(values: Mapping[str, Any], side: str, key: str = "sources") -> list[dict[str, Any]]:
     """The sources of one side of a file under way, which may hold anything in their place."""
     part = values.get(side)
-    found = part.get("sources") if isinstance(part, dict) else None
+    found = part.get(key) if isinstance(part, dict) else None
     return [s if isinstance(s, dict) else {} for s in found] if isinstance(found, list) else []
 
 

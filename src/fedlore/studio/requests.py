@@ -56,9 +56,31 @@ class CalibrationRequest(Change):
 
 
 class FormulaText(StudioRequest):
-    """A formula to be looked at."""
+    """A formula to be looked at, or a comparison that says in which rows something holds."""
 
     text: str
+    region: bool = False
+
+
+class ShapeAsked(StudioRequest):
+    """A feature, and the rows in which its effect is wanted."""
+
+    feature: str
+    where: str = ""
+
+
+class OneRule(StudioRequest):
+    """A rule by its place among those of all tables, as Data lists them."""
+
+    rule: int = Field(ge=0)
+
+
+class RuleAccepted(Change):
+    """A suggested rule that is to be the last one of the first table of predictions."""
+
+    cells: dict[str, str]
+    then: str
+    note: str = Field("", max_length=1_000)
 
 
 class LabelChoice(Change):

@@ -12,7 +12,15 @@ from ..knowledge.signing import check_signed, make_key, sign_file
 from ..look.tables import plain_values
 from .book import write_book
 from .checks import show_workspace
-from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
+from .data import (
+    accept_rule,
+    calibrate_draft,
+    draw_effect,
+    find_wrong,
+    rows_of_site,
+    suggest_rule,
+    tell_data,
+)
 from .draft import Workspace
 from .edits import (
     add_table,
@@ -33,8 +41,11 @@ from .requests import (
     LabelChoice,
     LookAlong,
     NewTable,
+    OneRule,
     OneVersion,
+    RuleAccepted,
     SaveRequest,
+    ShapeAsked,
     SignatureAsked,
     SomeRows,
     TableChange,
@@ -67,9 +78,12 @@ _CHANGES: tuple[tuple[str, str, type[Change], Callable[[Workspace, Any], object]
     ("PUT", "/api/document", DocumentChange, change_document),
     ("POST", "/api/table", NewTable, add_table),
     ("POST", "/api/calibrate", CalibrationRequest, calibrate_draft),
+    ("POST", "/api/accept", RuleAccepted, accept_rule),
     ("POST", "/api/start", LabelChoice, start_file),
     ("POST", "/api/save", SaveRequest, save_draft),
     ("POST", "/api/discard", Change, lambda desk, said: desk.discard(said.token, who=said.who)),
+    ("POST", "/api/undo", Change, lambda desk, said: desk.undo(said.token, who=said.who)),
+    ("POST", "/api/redo", Change, lambda desk, said: desk.redo(said.token, who=said.who)),
     ("POST", "/api/restore", OneVersion, _restore),
     ("POST", "/api/examples", Change, start_examples),
 )
@@ -103,7 +117,7 @@ def _add_writing(app: FastAPI, desk: Workspace) -> None:
 
     @app.post("/api/formula")
     def formula(said: FormulaText) -> dict[str, Any]:
-        return look_at_formula(desk.members, said.text)
+        return look_at_formula(desk.members, said.text, region=said.region)
 
     @app.get("/api/columns")
     def columns() -> list[str]:
@@ -189,6 +203,11 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
         name = desk.place.data.name if desk.place.data else ""
         return dict(plain_values(tell_data(checkup, rows, name)))
 
+    @app.post("/api/data/wrong")
+    def wrong(said: OneRule) -> dict[str, Any]:
+        checkup = present()[1]
+        return find_wrong(checkup, rows_of_site(desk.place.data, checkup), said.rule)
+
     @app.post("/api/trust")
     def trust() -> dict[str, Any]:
         checkup = present()[1]
@@ -197,8 +216,15 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
 
     @app.post("/api/suggest")
     def suggest() -> dict[str, Any]:
+        members, checkup, _ = present()
+        rows = rows_of_site(desk.place.data, checkup)
+        return {"rule": suggest_rule(members, checkup, rows)}
+
+    @app.post("/api/effect")
+    def effect(said: ShapeAsked) -> dict[str, Any]:
         checkup = present()[1]
-        return {"rule": suggest_rule(checkup, rows_of_site(desk.place.data, checkup))}
+        rows = rows_of_site(desk.place.data, checkup)
+        return draw_effect(checkup, rows, said.feature, said.where)
 
     @app.post("/api/curve")
     def curve(said: LookAlong) -> dict[str, Any]:

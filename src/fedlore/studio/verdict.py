@@ -18,6 +18,7 @@ from ..knowledge import Knowledge
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hide_others, is_heard
+from ..knowledge.rowtrust import trust_reasons
 from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
@@ -25,7 +26,7 @@ from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words.en import case_words
-from .answers import ask_once, hear_knowledge, name_values, rule_tables, usable
+from .answers import Heard, ask_once, hear_knowledge, name_values, rule_tables, usable
 from .checks import judge
 from .edits import edit_toml
 from .grids import RuleGrid, sources_in
@@ -112,7 +113,7 @@ def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[st
         "in_scope": bool(in_scope(schema, x)[0]),
         "refused": _refusal(known, x) if refused else "",
         "rules": _rules(known, rows, grids),
-        "why": [] if refused else _words(known, rows, silent=bool(heard.silent[0])),
+        "why": [] if refused else _words(known, rows, heard),
         **heard.row(),
     }
 
@@ -126,15 +127,17 @@ def _refusal(known: Knowledge, x: Tensor) -> str:
     return ""
 
 
-def _words(known: Knowledge, rows: Tensor, *, silent: bool) -> list[str]:
+def _words(known: Knowledge, rows: Tensor, heard: Heard) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
     said, allowed = known.answers.asked
     found = [
         *reasons_of(known.range, rows, allowed)[0],
         *reasons_of(known.prediction, rows, said)[0],
     ]
-    if known.row_trust is not None and not silent:
-        found += filter(None, known.row_trust.reasons(rows, known.trust_at_prediction))
+    torn = bool((heard.expert[0] == -1) & ~heard.silent[0]) and known.line is None
+    for one in trust_reasons(known, rows, known.trust_at_prediction):
+        if one is not None and not heard.silent[0] and not (torn and one.args["trust"] == 0):
+            found.append(one)
     found += missing_reasons((known.range, known.prediction), rows, known.require_schema())[0]
     return list(map(str, found))
 

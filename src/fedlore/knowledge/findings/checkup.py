@@ -114,7 +114,7 @@ def _examples(name: str | None, files: Files, known: Knowledge) -> list[Finding]
         return []
     schema = known.require_schema()
     try:
-        examples, findings = read_examples(files, name, schema)
+        examples, findings = read_examples(files, name, known)
     except KnowledgeError as error:
         return [Finding("error", "example", Place(name), {"error": str(error)})]
     return findings + check_examples(known, schema, examples)

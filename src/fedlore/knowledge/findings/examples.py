@@ -15,7 +15,9 @@ from ...errors import KnowledgeError, unknown
 from ...kernel.cells import format_outcome, number, parse_outcome, short
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import feature_titled
 from ..content import Files
+from ..missing import join_columns
 from ..models import Knowledge
 from ..sources.reasons import favoured_words
 from ..tables.sheets import parse_sheet
@@ -39,14 +41,25 @@ class Expectation:
 
 
 def read_examples(
-    files: Files, name: str, schema: Schema
+    files: Files, name: str, known: Knowledge
 ) -> tuple[list[Expectation], list[Finding]]:
-    """The examples of a file, and all that is wrong with it."""
+    """The examples of a file, and all that is wrong with it.
+
+    A feature that no source looks at may be left blank.
+    """
+    schema = known.require_schema()
+    models = [model for model in (known.prediction, known.range) if model is not None]
+    needed = {schema.names[c] for c in join_columns(models, len(schema.features))}
     page = parse_sheet(files.read(name), name)
     rows = [(row, cells) for row, cells in page.rows if any(str(cell).strip() for cell in cells)]
     if not rows:
         return [], []
-    titles = [str(cell).partition("[")[0].strip() for cell in rows[0][1]]
+    titles = [str(cell).strip() for cell in rows[0][1]]
+    places = [feature_titled(title, schema.features) for title in titles]
+    titles = [
+        title.partition("[")[0].strip() if place is None else schema.names[place]
+        for title, place in zip(titles, places, strict=True)
+    ]
     findings = [
         Finding("error", "example", page.place(rows[0][0]), {"error": text})
         for text in _wrong_titles(titles, schema)
@@ -62,7 +75,9 @@ def read_examples(
         values = []
         for feature in schema.features:
             try:
-                values.append(_value(texts.get(feature.name, "").strip(), feature))
+                text = texts.get(feature.name, "").strip()
+                free = feature.may_miss or feature.name not in needed
+                values.append(math.nan if free and not text else _value(text, feature))
             except KnowledgeError as error:
                 place = page.place(row, feature.name)
                 findings.append(Finding("error", "example", place, {"error": str(error)}))
@@ -150,8 +165,6 @@ def _wrong_titles(titles: Sequence[str], schema: Schema) -> list[str]:
 
 def _value(text: str, feature: Feature) -> float:
     if not text:
-        if feature.may_miss:
-            return math.nan
         raise KnowledgeError(f"'{feature.name}' is missing")
     if feature.levels:
         if text not in feature.levels:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
 from ...kernel.document import FeatureShape
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
+from ..missing import join_columns
 from ..models import Knowledge
 from ..shapes.shape import OrderFound, SiteShapes
 
@@ -25,15 +26,22 @@ def lint_shapes(known: Knowledge, place: Place) -> Iterator[Finding]:
     shapes, orders = known.shapes, known.orders
     if shapes is None or orders is None:
         return
+    models = [model for model in (known.range, known.prediction) if model is not None]
+    looked = join_columns(models, len(shapes.schema.features))
     for shape, limits, said in zip(shapes, orders.ranges, orders.predictions, strict=True):
-        yield from _side(shape, "range", limits, shapes.schema, place)
-        yield from _side(shape, "prediction", said, shapes.schema, place)
+        yield from _side(shape, "range", limits, shapes.schema, looked, place)
+        yield from _side(shape, "prediction", said, shapes.schema, looked, place)
         if limits.kept and said.kept:
             yield Finding("info", "shape-kept", place, {"shape": str(shape)})
 
 
 def _side(
-    shape: FeatureShape, what: str, order: OrderFound, schema: Schema, place: Place
+    shape: FeatureShape,
+    what: str,
+    order: OrderFound,
+    schema: Schema,
+    looked: Sequence[int],  # the columns that some source looks at
+    place: Place,
 ) -> Iterator[Finding]:
     if order.kept:
         return
@@ -50,7 +58,11 @@ def _side(
         "feature": shape.feature,
         "low": low,
         "high": high,
-        "others": {n: v for n, v in first.items() if n != shape.feature and v == v},
+        "others": {
+            schema.names[c]: first[schema.names[c]]
+            for c in looked
+            if c != column and order.pair[0][c] == order.pair[0][c]
+        },
     }
     yield Finding("warning", f"shape-{what}", place, args, counterexample=first)
 

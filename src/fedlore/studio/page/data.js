@@ -23,9 +23,10 @@ export class SiteDataView extends HTMLElement {
     if (said.fault) { this.append(make("p", { class: "warn" }, said.fault)); return; }
     this.draft = make("div", { "aria-live": "polite" });
     this.trust = make("div", { "aria-live": "polite" });
+    this.rows = make("div");
     if (desk.now.bundle) this.trusted();
     if (said.findings.length) this.append(listFindings(said.findings, () => {}));
-    this.append(this.facts(said), ...(said.number ? [] : [make("h3", {}, say("data.rules")), this.rules(said.rules)]),
+    this.append(this.facts(said), ...(said.number ? [] : [make("h3", {}, say("data.rules")), this.rules(said.rules), this.rows]),
       make("h3", {}, say("data.outside", { count: said.outside_count })), this.outside(said.outside), this.trust);
     if (!said.number) this.append(make("h3", {}, say("data.draft")), make("p", { class: "soft" }, say("data.draft.help", { count: said.silent })),
       make("button", { id: "suggest", onclick: () => this.suggest() }, say("data.suggest")), this.draft);
@@ -50,11 +51,19 @@ export class SiteDataView extends HTMLElement {
   }
 
   rules(list) {
-    const head = ["table", "rule", "then", "hits", "right.n", "wrong", "contra"].map((key, i) => make("th", { scope: "col", class: i > 2 ? "n" : "" }, say("data." + key)));
+    const said = list.some((r) => "confidence" in r) ? ["confidence"] : [], head = ["table", "rule", "then", "hits", "right.n", "wrong", "contra", ...said].map((key, i) => make("th", { scope: "col", class: i > 2 ? "n" : "" }, say("data." + key)));
     return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("data.rules") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head)),
-      make("tbody", {}, list.slice(0, 500).map((r) => make("tr", {}, make("td", {}, r.table), make("td", {}, r.rule), make("td", {}, r.outcome),
-        make("td", { class: "n" }, String(r.rows)), make("td", { class: "n" }, String(r.correct ?? "")), make("td", { class: r.incorrect ? "n bad" : "n" }, String(r.incorrect ?? "")),
-        make("td", { class: "n" }, shown(r.conflicts * 100, 3) + " %"))))));
+      make("tbody", {}, list.slice(0, 500).map((r, place) => make("tr", {}, make("td", {}, r.table), make("td", {}, r.rule), make("td", {}, r.outcome),
+        make("td", { class: "n" }, String(r.rows)), make("td", { class: "n" }, String(r.correct ?? "")), make("td", { class: r.incorrect ? "n bad" : "n" },
+          r.incorrect ? make("button", { class: "plain bad", "aria-label": say("data.wrong.show", { count: r.incorrect, rule: r.rule }), onclick: () => this.wrong(place, r) }, String(r.incorrect)) : String(r.incorrect ?? "")),
+        make("td", { class: "n" }, shown(r.conflicts * 100, 3) + " %"), said.length ? make("td", { class: "n" }, (r.confidence ?? 1) < 1 ? `${shown(100 * r.confidence, 3)} %` : "") : null)))));
+  }
+
+  // the rows on which a rule is wrong, below the table
+  async wrong(rule, { table, rule: name }) {
+    const said = await ask("/api/data/wrong", { rule }).catch((error) => ({ fault: error.message }));
+    this.rows.replaceChildren(...(said.fault ? [make("p", { class: "warn" }, said.fault)] : [make("h3", { tabindex: -1 }, say("data.wrong.title", { table, rule: name, count: said.count })), this.outside(said.rows)]));
+    this.rows.firstChild.focus();
   }
 
   outside(list) {
@@ -70,28 +79,14 @@ export class SiteDataView extends HTMLElement {
     const text = Object.entries(rule.cells).map(([name, cell]) => `${name} ${cell}`).join(" · ");
     this.draft.replaceChildren(make("div", { class: "finding warning" }, make("div", { class: "where" }, say("data.draft.mark")),
       make("p", {}, `${text} → `, make("strong", {}, rule.then)), make("p", { class: "mend" }, say("data.draft.counts", rule)),
-      make("p", { class: "line" }, make("button", { class: "main", id: "accept", onclick: () => this.accept(rule) }, say("data.accept")),
+      rule.breaks ? make("p", { class: "bad" }, say("data.draft.breaks"), " ", rule.breaks) : "",
+      make("p", { class: "line" }, rule.breaks ? "" : make("button", { class: "main", id: "accept", onclick: () => this.accept(rule) }, say("data.accept")),
         make("button", { onclick: () => this.draft.replaceChildren() }, say("data.reject")))));
   }
 
-  // into the first table of predictions, as the last rule: what is there goes before
-  async accept(rule) {
-    const place = desk.now.grids.findIndex((grid) => grid.side === "predict" && !grid.fault);
-    if (place < 0) { this.draft.append(make("p", { class: "warn" }, say("tables.none"))); return; }
-    const grid = desk.now.grids[place], header = [...grid.header], bare = header.map((title) => title.split("[")[0].trim());
-    const then = bare.findIndex((title) => ["then", "outcome", "range"].includes(title.toLowerCase()) || title === grid.outcome);
-    let rows = grid.rows.filter((row) => row.some(Boolean));
-    for (const feature of desk.now.schema.features.filter((f) => f.name in rule.cells && !bare.includes(f.name))) {
-      header.splice(then, 0, feature.unit ? `${feature.name} [${feature.unit}]` : feature.name);
-      rows = rows.map((row) => [...row.slice(0, then), "", ...row.slice(then)]);
-    }
-    const names = header.map((title) => title.split("[")[0].trim()), last = names.findIndex((n) => ["then", "outcome", "range"].includes(n.toLowerCase()) || n === grid.outcome);
-    const highest = Math.max(0, ...rows.map((row) => Number(row[names.indexOf("priority")]) || 0));
-    rows.push(names.map((name, i) => (i === last ? rule.then : rule.cells[name] ?? (name === "priority" ? String(highest + 1) : name === "note" ? say("data.draft.counts", rule) : ""))));
-    desk.type(place, header, rows);
-    await desk.settle();
-    await desk.load();
-    location.hash = "#rules";
+  // behind the rules of the first table of predictions
+  async accept({ cells, then, ...counts }) {
+    if (await desk.change("/api/accept", { cells, then, note: say("data.draft.counts", counts) })) location.hash = "#rules";
   }
 }
 

@@ -16,6 +16,7 @@ export class Desk extends EventTarget {
     this.pending = null;  // a table that was typed and not sent: {grid, header, rows}
     this.timer = 0;
     this.busy = false;
+    this.turn = Promise.resolve();   // one change after the other
     this.timing = null;   // milliseconds from the last change to its findings
   }
 
@@ -29,10 +30,13 @@ export class Desk extends EventTarget {
     this.addEventListener(kind, heard);
   }
 
-  async load() {
-    this.take(await ask("/api/desk"));
-    const typed = recall();   // what this window had typed when it, or the service, was ended
-    if (typed && JSON.stringify(this.now.grids[typed.grid]?.header) === JSON.stringify(typed.header)) this.type(typed.grid, typed.header, typed.rows);
+  async load() { this.take(await ask("/api/desk")); }
+
+  // what others made of it, and nothing of what was typed here
+  async loadNewer() {
+    keep(null);
+    this.pending = null;
+    await this.load();
   }
 
   // whether others changed the state: another window, or a program that wrote to the files
@@ -45,11 +49,15 @@ export class Desk extends EventTarget {
   }
 
   take(said) {
+    const typed = recall();   // meanwhile, or when this window, or the service, was ended
+    const same = typed && JSON.stringify(said.grids[typed.grid]?.header) === JSON.stringify(typed.header);
+    if (same) said.grids[typed.grid].rows = typed.rows;
     this.now = said;
     this.pending = null;
     this.set(said.draft.length ? "draft" : "clean");
     this.tell("desk", said);
     this.tell("findings", said.findings);
+    if (same) this.type(typed.grid, typed.header, typed.rows); else keep(null);
   }
 
   set(state, why = "") { this.state = state; this.tell("state", { state, why }); }
@@ -63,7 +71,7 @@ export class Desk extends EventTarget {
     keep({ grid, header, rows });
     this.set("sending");
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.send(), this.large ? 5 * PAUSE : PAUSE);
+    this.timer = setTimeout(() => this.send(), this.large ? 2 * PAUSE : PAUSE);
   }
 
   async send() {
@@ -75,7 +83,7 @@ export class Desk extends EventTarget {
     try {
       const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who }, "PUT");
       this.now.token = said.token;
-      this.now.draft = said.draft;
+      Object.assign(this.now, { draft: said.draft, undo: said.undo, redo: said.redo });
       if (!this.pending) keep(null);
       if (said.findings) {
         this.now.findings = said.findings;
@@ -108,7 +116,14 @@ export class Desk extends EventTarget {
     if (this.pending) await this.send();
   }
 
-  async change(path, body, method = "POST") {
+  change(path, body, method = "POST") { const now = () => this.changeNow(path, body, method);
+    return (this.turn = this.turn.then(now, now));
+  }
+
+  undo() { return this.change("/api/undo", {}); }
+  redo() { return this.change("/api/redo", {}); }
+
+  async changeNow(path, body, method) {
     await this.settle();
     try {
       const said = await ask(path, { ...body, token: this.now.token, who: this.who }, method);

@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { decimalPoint } from "./clipboard.js";
-import { exampleColumns } from "./columns.js";
+import { exampleColumns, featureOf, nameOf } from "./columns.js";
 import { desk } from "./desk.js";
 import { listFindings, marksOf, tryRow } from "./findings.js";
 import "./grid.js";
@@ -42,8 +42,8 @@ export class ExamplesView extends HTMLElement {
     this.side = make("aside", { "aria-label": say("examples.result") });
     this.note = make("p", { class: "note", "aria-live": "polite" });
     this.replaceChildren(make("div", { class: "split" }, make("section", { "aria-label": say("view.examples") }, ...head,
-      make("div", { class: "tools" }, tool("rows.remove", () => removeRules(this.grid)), tool("undo", () => this.grid.did(this.sheet.undo())),
-        tool("redo", () => this.grid.did(this.sheet.redo())), tool("examples.tried", () => this.add([desk.tried])), tool("examples.propose", () => this.propose()),
+      make("div", { class: "tools" }, tool("rows.remove", () => removeRules(this.grid)),
+        tool("examples.tried", () => this.add([desk.tried])), tool("examples.propose", () => this.propose()),
         tool("examples.open", () => this.lead())), this.grid, this.note), this.side));
     this.judge();
   }
@@ -75,11 +75,11 @@ export class ExamplesView extends HTMLElement {
   // cells in the order of this file's own columns
   fit(row) {
     const names = [...desk.now.schema.features.map((f) => f.name), "expect", "allowed", "note"];
-    return this.sheet.header.map((title) => row[names.indexOf(title.split("[")[0].trim())] ?? "");
+    return this.sheet.header.map((title) => row[names.indexOf(featureOf(title, desk.now.schema)?.name ?? nameOf(title))] ?? "");
   }
 
   lead() {
-    const titles = this.sheet.header.map((title) => title.split("[")[0].trim());
+    const titles = this.sheet.header.map((title) => featureOf(title, desk.now.schema)?.name ?? nameOf(title));
     const names = new Set(desk.now.schema.features.map((f) => f.name));
     const row = this.sheet.rows[this.grid.row];
     if (row) tryRow(Object.fromEntries(titles.map((title, i) => [title, row[i]]).filter(([title, cell]) => names.has(title) && cell !== "")));

@@ -13,7 +13,8 @@ export function listFindings(findings, onchoose) {
 }
 
 function one(finding, onchoose) {
-  const example = Object.entries(finding.counterexample || {});
+  const row = Object.entries(finding.counterexample || {}), region = Object.keys(finding.region || {});
+  const matters = region.length ? region : desk.now.used ?? [], some = row.filter(([name]) => matters.includes(name)), example = some.length ? some : row;
   const line = make("li", { class: `finding ${finding.severity}` },
     make("div", { class: "where" }, make("span", {}, `${say(finding.severity)} ${place(finding)}`),
       finding.cell ? make("button", { class: "plain", onclick: () => onchoose(finding) }, say("findings.show")) : null),

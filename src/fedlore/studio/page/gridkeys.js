@@ -60,8 +60,6 @@ function whileMoving(grid, key, shift, control, alt) {
 function shortcut(grid, key, shift) {
   const { sheet, area } = grid;
   switch (key) {
-    case "z": grid.did(shift ? sheet.redo() : sheet.undo()); return true;
-    case "y": grid.did(sheet.redo()); return true;
     case "d": grid.did(sheet.fillDown(area)); return true;
     case "a": grid.go(grid.last - 1, grid.columns.length - 1); grid.from = { row: 0, column: 0 }; grid.paint(); return true;
     case "+": case "=": insertRules(grid); return true;
@@ -72,7 +70,7 @@ function shortcut(grid, key, shift) {
     case "arrowdown": grid.go(Math.max(0, grid.last - 1), grid.column, shift); return true;
     case "arrowleft": grid.go(grid.row, 0, shift); return true;
     case "arrowright": grid.go(grid.row, grid.columns.length - 1, shift); return true;
-    default: return false;   // copy, cut and paste come as events of their own
+    default: return false;   // copy, cut and paste come as events of their own; undo is of the whole page
   }
 }
 

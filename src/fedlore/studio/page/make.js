@@ -37,6 +37,17 @@ export function field(label, control, hint) {
   return make("div", { class: "field" }, make("label", { htmlFor: control.id }, label), control, note);
 }
 
+// a view drawn again: who was in one of its fields stays there, with what was typed since
+export function redraw(view, work) {
+  const fields = () => [...view.querySelectorAll("input, select, textarea, button, [tabindex]")], last = document.activeElement;
+  const place = fields().indexOf(last), typed = last?.matches("input, textarea") ? last.value : null;
+  work();
+  const again = place < 0 ? null : fields()[place];
+  if (!again) return;
+  if (typed !== null && again.matches(last.localName)) again.value = typed;
+  again.focus({ preventScroll: true });
+}
+
 export function choose(options, value, onchange, about = {}) {
   const box = make("select", { onchange: () => onchange(box.value), ...about });
   for (const option of options) {

@@ -8,11 +8,10 @@ import { insertRules, moveRules, removeRules } from "./gridkeys.js";
 import { choose, make } from "./make.js";
 import { Sheet } from "./sheet.js";
 import { askTable } from "./tables.js";
-import { EXTRAS, columnsOf, titleOf } from "./columns.js";
+import { EXTRAS, columnsOf, featureOf, nameOf, titleOf } from "./columns.js";
 import { say } from "./words.js";
 
 let chosen = 0;                   // the table that was looked at last
-const sheets = new Map();         // by token-free name, so that undo survives another view
 
 export class RulesView extends HTMLElement {
   connectedCallback() {
@@ -22,6 +21,7 @@ export class RulesView extends HTMLElement {
   }
 
   build() {
+    const old = this.grid, inside = this.contains(document.activeElement);
     const grids = desk.now.grids.filter((grid) => grid.side !== "examples");
     chosen = Math.min(chosen, Math.max(0, grids.length - 1));
     const tabs = make("div", { class: "tabs", role: "group", "aria-label": say("tables") }, grids.map((grid, i) => make("button", {
@@ -32,17 +32,16 @@ export class RulesView extends HTMLElement {
     const main = make("section", { "aria-label": say("view.rules") }, tabs, ...this.table(grids[chosen]));
     this.replaceChildren(make("div", { class: "split" }, main, this.side));
     this.judge();
+    if (old && this.grid?.getAttribute("name") === old.getAttribute("name")) this.grid.go(old.row, old.column);
+    if (inside) this.grid?.sides.focus({ preventScroll: true });
   }
 
   table(grid) {
     if (!grid) { this.grid = null; return [make("p", {}, say("tables.none"))]; }
     if (grid.fault) { this.grid = null; return [make("p", { class: "warn" }, grid.fault)]; }
     if (!desk.now.schema) { this.grid = null; return [make("p", { class: "warn" }, say("schema.first"))]; }
-    const name = `${grid.file}|${grid.sheet}`, old = sheets.get(name);
-    const same = old && JSON.stringify([old.header, old.rows]) === JSON.stringify([grid.header, grid.rows]);
-    const sheet = same ? old : new Sheet(grid.header, grid.rows);
-    sheets.set(name, sheet);
-    this.grid = make("rule-grid");
+    const sheet = new Sheet(grid.header, grid.rows);
+    this.grid = make("rule-grid", { name: `${grid.file}|${grid.sheet}` });
     this.note = make("p", { class: "note", id: "cell-note", "aria-live": "polite" });
     const columns = columnsOf(sheet, grid, desk.now.schema);
     this.grid.open({
@@ -66,12 +65,12 @@ export class RulesView extends HTMLElement {
       button("rows.insert", insertRules), button("rows.remove", removeRules),
       button("rows.up", (g) => moveRules(g, -1)), button("rows.down", (g) => moveRules(g, 1)),
       button("rows.fill", (g) => g.did(sheet.fillDown(g.area))),
-      button("undo", (g) => g.did(sheet.undo())), button("redo", (g) => g.did(sheet.redo())),
-      add, button("columns.remove", (g) => this.drop(sheet, g.column)), make("span", { class: "gap" }), hit);
+      add, button("columns.remove", (g) => this.drop(sheet, g.column)),
+      make("button", { id: "remove-table", onclick: () => desk.edit([{ path: [grid.side, "sources", grid.source], value: null }], grid.file) }, say("tables.remove")), make("span", { class: "gap" }), hit);
   }
 
   free(sheet) {
-    const used = new Set(sheet.header.map((title) => title.split("[")[0].trim().toLowerCase()));
+    const used = new Set(sheet.header.map((title) => (featureOf(title, desk.now.schema)?.name ?? nameOf(title)).toLowerCase()));
     const features = desk.now.schema.features.filter((f) => !used.has(f.name.toLowerCase())).map((f) => [titleOf(f), titleOf(f)]);
     return [...features, ...EXTRAS.filter((word) => !used.has(word)).map((word) => [word, say("columns." + word)])];
   }

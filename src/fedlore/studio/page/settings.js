@@ -1,7 +1,9 @@
 // The schema, how far the knowledge is trusted, what happens in conflict, and the card.
 
 import { desk } from "./desk.js";
-import { choose, field, make } from "./make.js";
+import { listFindings } from "./findings.js";
+import { formulaBox, numberBox } from "./formulabox.js";
+import { choose, field, make, redraw } from "./make.js";
 import { say } from "./words.js";
 
 const OUTSIDE = ["error", "widen", "drop"];
@@ -9,18 +11,19 @@ const OUTSIDE = ["error", "widen", "drop"];
 export class SettingsView extends HTMLElement {
   connectedCallback() {
     this.build();
-    desk.hear("desk", () => this.build(), this);
+    desk.hear("desk", () => redraw(this, () => this.build()), this);
   }
 
   build() {
     const { settings, card, schema } = desk.now, number = schema?.number, rows = typeof settings.trust === "object";
-    this.replaceChildren(
+    const grave = desk.now.findings.filter((f) => f.cell === null && f.severity === "error" && f.kind !== "example");
+    this.replaceChildren(grave.length ? listFindings(grave, () => {}) : "",
       make("section", { class: "card" }, make("h2", {}, say("settings.trust")), make("div", { class: "fields" },
         field(say("settings.lambda"), this.number(rows ? ["trust", "value"] : ["trust"], rows ? settings.trust.value : settings.trust, 0), say("settings.lambda.hint")),
-        rows ? field(say("settings.rows"), make("output", { class: "soft" }, settings.rows ?? ""), say("settings.rows.hint")) : "",
         field(say("settings.reliance"), this.number(["reliance"], settings.reliance), say("settings.reliance.hint")),
         field(say("settings.outside"), choose(OUTSIDE.map((v) => [v, say("outside." + v)]), settings.outside || "error", (v) => this.put(["outside"], v))),
-        field(say("settings.conflict"), choose((number ? ["abstain", "project", "error"] : ["abstain", "restrict", "error"]).map((v) => [v, say("conflict." + v)]), settings.conflict || "abstain", (v) => this.put(["conflict"], v))))),
+        field(say("settings.conflict"), choose((number ? ["abstain", "project", "error"] : ["abstain", "restrict", "error"]).map((v) => [v, say("conflict." + v)]), settings.conflict || "abstain", (v) => this.put(["conflict"], v)))),
+        ...this.regions(settings.trust, rows)),
       make("section", {}, make("h2", {}, say("settings.features")), make("p", { class: "soft" }, say("settings.features.help")), this.features()),
       make("section", { class: "card" }, make("h2", {}, say("settings.classes")), number ? make("p", { class: "soft" }, say("settings.number")) : make("div", { class: "fields" },
         field(say("settings.label"), this.text(["label"], settings.label)),
@@ -36,13 +39,26 @@ export class SettingsView extends HTMLElement {
 
   text(path, value = "") { return make("input", { value, onchange: (e) => (e.target.value || value) && this.put(path, e.target.value) }); }
 
-  number(path, value, usual = "") {
-    return make("input", { value: value ?? usual, inputMode: "decimal", onchange: (e) => {
-      const text = e.target.value.trim().replace(",", ".");
-      if (text === "") { if (value !== undefined && value !== null) this.put(path, null); return; }
-      e.target.classList.toggle("wrong", Number.isNaN(Number(text)));
-      if (!Number.isNaN(Number(text))) this.put(path, Number(text));
-    } });
+  number(path, value, usual = "") { return numberBox(value, (found) => this.put(path, found), usual); }
+
+  // λ row by row: what the owner says in some rows, and along which features the site learns it
+  regions(trust, rows) {
+    const { regions, schema } = desk.now, first = schema?.features.find((f) => !f.levels.length && f.low !== null);
+    const begin = { where: first ? `${first.name} > ${first.low}` : "", trust: 0.5 };
+    const add = () => (rows ? this.put(["trust", "regions", regions.length], begin) : this.put(["trust"], { value: trust ?? 0, regions: [begin] }));
+    return [make("h3", {}, say("settings.regions")), make("p", { class: "soft" }, say("settings.regions.help")),
+      ...regions.map((region, i) => make("fieldset", { class: "wide" }, make("legend", {}, say("settings.region", { number: i + 1 })),
+        formulaBox(say("settings.where"), region.where ?? "", (value) => this.put(["trust", "regions", i, "where"], value ?? ""), true),
+        field(say("settings.region.trust"), this.number(["trust", "regions", i, "trust"], region.trust), say("settings.region.hint")),
+        make("p", {}, make("button", { onclick: () => this.drop(trust, i) }, say("formulas.remove"))))),
+      rows ? field(say("settings.learned"), make("input", { value: (trust.features || []).join(", "), onchange: (e) => this.put(["trust", "features"], names(e.target.value)) }), say("settings.learned.hint")) : "",
+      make("p", {}, make("button", { id: "add-region", onclick: add }, say("settings.region.add")))];
+  }
+
+  // without regions and features λ is one number again
+  drop(trust, place) {
+    const last = desk.now.regions.length === 1 && !trust.features?.length && !trust.formula;
+    if (last) this.put(["trust"], trust.value ?? 0); else this.put(["trust", "regions", place], null);
   }
 
   features() {

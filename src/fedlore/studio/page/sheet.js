@@ -1,18 +1,16 @@
-// The cells of one table with their history: pure, so that it can be tried without a page.
+// The cells of one table: pure, so that it can be tried without a page.
 
 export class Sheet {
   constructor(header, rows) {
     this.header = [...header];
     this.rows = rows.map((row) => [...row]);
-    this.past = [];
-    this.future = [];
   }
 
   get width() { return this.header.length; }
   get(row, column) { return this.rows[row]?.[column] ?? ""; }
   blank() { return Array(this.width).fill(""); }
 
-  // one change that undo takes back as a whole
+  // whether anything changed
   change(work) {
     const before = { header: [...this.header], rows: this.rows };
     this.rows = this.rows.map((row) => row);   // rows are replaced, never written into
@@ -20,21 +18,6 @@ export class Sheet {
     const same = before.rows.length === this.rows.length && before.header.join("\t") === this.header.join("\t")
       && this.rows.every((row, i) => row === before.rows[i]);
     if (same) { this.rows = before.rows; return false; }
-    this.past.push(before);
-    if (this.past.length > 200) this.past.shift();
-    this.future = [];
-    return true;
-  }
-
-  undo() { return this.travel(this.past, this.future); }
-  redo() { return this.travel(this.future, this.past); }
-
-  travel(from, to) {
-    const other = from.pop();
-    if (!other) return false;
-    to.push({ header: [...this.header], rows: this.rows });
-    this.header = [...other.header];
-    this.rows = other.rows;
     return true;
   }
 

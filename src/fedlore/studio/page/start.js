@@ -37,6 +37,7 @@ function frame() {
   const tongues = otherLanguages(() => location.reload());
   at("acts").replaceChildren(
     choose(tongues.map(({ tag, name }) => [tag, name]), language, (tag) => tongues.find((one) => one.tag === tag).take(), { id: "language", "aria-label": say("language") }),
+    make("button", { id: "undo", onclick: () => desk.undo() }, say("undo")), make("button", { id: "redo", onclick: () => desk.redo() }, say("redo")),
     make("button", { id: "discard", onclick: () => confirm(say("discard.sure")) && desk.change("/api/discard", {}) }, say("discard")),
     make("button", { id: "save", class: "main", onclick: askSave }, say("save")),
   );
@@ -59,11 +60,15 @@ function state({ state: now, why }) {
   at("state").className = now;
   at("state").textContent = say("state." + now);
   const idle = now === "clean";
-  if (at("save")) { at("save").disabled = idle; at("discard").disabled = idle; }
+  if (at("save")) {
+    at("save").disabled = idle; at("discard").disabled = idle;
+    for (const id of ["undo", "redo"]) Object.assign(at(id), { disabled: !desk.now[id], title: desk.now[id] });
+    if (document.activeElement?.disabled) at("main").focus({ preventScroll: true });
+  }
   const banner = at("banner");
   banner.hidden = !["away", "stale", "refused"].includes(now) && !desk.now?.fault;
   if (now === "stale") {
-    banner.replaceChildren(make("span", {}, why), make("button", { onclick: () => desk.load() }, say("stale.load")),
+    banner.replaceChildren(make("span", {}, why), make("button", { onclick: () => desk.loadNewer() }, say("stale.load")),
       desk.pending ? make("button", { onclick: () => desk.keepMine().catch((e) => desk.fail(e)) }, say("stale.mine")) : "");
   } else if (now === "away") banner.replaceChildren(say("away"));
   else if (now === "refused") banner.replaceChildren(make("span", {}, why), desk.pending ? "" : make("button", { onclick: () => desk.load() }, say("again")));
@@ -89,7 +94,11 @@ async function start() {
 addEventListener("hashchange", () => { show(); at("main").focus({ preventScroll: true }); });
 addEventListener("beforeunload", (event) => { if (desk.pending) event.preventDefault(); });
 addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") { event.preventDefault(); if (desk.state !== "clean") askSave(); }
+  const key = event.key.toLowerCase(), typing = event.target.matches?.("input, textarea, dialog *");   // there the browser takes back letters
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || !(key === "s" || (!typing && (key === "z" || key === "y")))) return;
+  event.preventDefault();
+  if (key !== "s") (key === "y" || event.shiftKey ? desk.redo() : desk.undo());
+  else if (desk.state !== "clean") askSave();
 });
 at("door").addEventListener("submit", (event) => { event.preventDefault(); setToken(at("token").value.trim()); start(); });
 desk.addEventListener("state", (event) => state(event.detail));

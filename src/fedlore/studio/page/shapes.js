@@ -1,0 +1,54 @@
+// Shapes: what more of a feature can never do, each beside what the site's rows show of it.
+
+import { ask } from "./ask.js";
+import { desk } from "./desk.js";
+import { formulaBox } from "./formulabox.js";
+import { choose, draw, field, make } from "./make.js";
+import { say, shown } from "./words.js";
+
+const what = () => say("shapes.title");
+
+export function shapeForms() {
+  const numbers = (desk.now.schema?.features || []).filter((f) => !f.levels.length).map((f) => f.name), { shapes } = desk.now;
+  const taken = new Set(shapes.map((s) => s.feature)), next = numbers.find((name) => !taken.has(name)) || numbers[0];
+  return [make("h2", {}, say("shapes.title")), make("p", { class: "soft" }, say("shapes.help")),
+    ...shapes.map((shape, place) => card(shape, ["shape", "sources", place], numbers)),
+    next ? make("p", {}, make("button", { id: "add-shape", onclick: () => desk.edit([{ path: ["shape", "sources", shapes.length], value: { feature: next, effect: "raises" } }], what()) }, say("shapes.add"))) : ""];
+}
+
+function card(shape, path, numbers) {
+  const put = (key, value) => desk.edit([{ path: [...path, key], value }], what());
+  const known = [...new Set([...numbers, shape.feature])], seen = make("div", { class: "trust", "aria-live": "polite" });
+  if (desk.now.data) show(shape, seen);
+  return make("section", { class: "card", "aria-label": say("shapes.one", { feature: shape.feature }) }, make("h3", {}, say("shapes.one", { feature: shape.feature })),
+    make("div", { class: "fields" }, field(say("shapes.feature"), choose(known, shape.feature, (v) => put("feature", v))),
+      field(say("shapes.effect"), choose(["raises", "lowers"].map((v) => [v, say("shapes." + v)]), shape.effect, (v) => put("effect", v)))),
+    formulaBox(say("shapes.where"), shape.where ?? "", (value) => put("where", value), true), seen,
+    make("p", {}, make("button", { onclick: () => desk.edit([{ path, value: null }], what()) }, say("formulas.remove"))));
+}
+
+async function show(shape, seen) {
+  const said = await ask("/api/effect", { feature: shape.feature, where: shape.where ?? "" }).catch((error) => ({ fault: error.message || say("away") }));
+  seen.replaceChildren(...(said.fault ? [make("p", { class: "soft" }, said.fault)] : said.points.length < 2 ? [make("p", { class: "soft" }, say("shapes.few", { rows: said.rows }))] : drawEffect(said, shape)));
+}
+
+const WIDE = 560, TALL = 150, LEFT = 96, BOTTOM = 26;
+
+// means of the label in groups of rows, with their intervals, and what a linear fit says besides
+function drawEffect(said, shape) {
+  const { points, classes } = said, x0 = points[0].at, x1 = points.at(-1).at;
+  const low = Math.min(...points.map((p) => p.low)), high = Math.max(...points.map((p) => p.high));
+  const x = (v) => LEFT + (WIDE - LEFT - 12) * (v - x0) / (x1 - x0 || 1), y = (v) => 8 + (TALL - BOTTOM - 8) * (1 - (v - low) / (high - low || 1));
+  const name = (v) => (classes.length ? classes[Math.max(0, Math.min(classes.length - 1, Math.round(v)))] : shown(v, 3));
+  const sign = said.slope === null ? "" : said.slope > 0 ? "rises" : "falls";
+  const against = said.slope !== null && said.slope * (shape.effect === "raises" ? 1 : -1) < -3 * said.error;
+  const sentence = [say("shapes.seen", { rows: said.rows, groups: points.length }),
+    sign ? say("shapes." + sign, { slope: shown(Math.abs(said.slope), 2), error: shown(said.error, 2) }) : ""].join(" ");
+  const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "plot", role: "img", "aria-label": say("shapes.curve", { feature: shape.feature }) },
+    draw("polygon", { points: [...points.map((p) => `${x(p.at)},${y(p.high)}`), ...[...points].reverse().map((p) => `${x(p.at)},${y(p.low)}`)].join(" "), class: "band" }),
+    draw("polyline", { points: points.map((p) => `${x(p.at)},${y(p.mean)}`).join(" "), class: "curve" }),
+    draw("line", { x1: LEFT, x2: WIDE - 12, y1: TALL - BOTTOM, y2: TALL - BOTTOM, class: "thin" }),
+    ...[x0, (x0 + x1) / 2, x1].map((v, i) => draw("text", { x: x(v), y: TALL - 8, "text-anchor": ["start", "middle", "end"][i] }, shown(v, 4))),
+    ...[low, high].map((v) => draw("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, name(v))));
+  return [svg, make("p", { class: against ? "warn" : "soft" }, sentence, against ? ` ${say("shapes.against")}` : "")];
+}

@@ -1,0 +1,177 @@
+"""Everything that is no table is written by forms: shapes, trust by region, soft rules, models."""
+
+import pytest
+import torch
+
+from fedlore.knowledge.findings.checkup import check_file
+from fedlore.studio import make_studio
+from fedlore.studio.book import write_book
+from fedlore.studio.checks import show_workspace
+from fedlore.studio.edits import edit_toml
+from fedlore.studio.verdict import judge_row
+
+from ..browser import browsing
+from ..bundle.serve.asking import ask
+from .keys import READY, leave, press, settled
+from .process import opened
+from .sites import TOML as TABLES
+from .sites import desk, site
+
+TOML = """classes = ["A", "B", "C"]
+[trust]
+value = 0.2
+[[trust.regions]]
+where = "mine != 'far'"
+trust = 0.8
+[[features]]
+name = "ash"
+low = 0
+high = 40
+[[features]]
+name = "mine"
+levels = ["own", "far"]
+[[predict.sources]]
+formula = "ash"
+edges = [10, 20]
+"""
+FILES = {"knowledge.toml": TOML.encode()}
+
+
+def test_a_tried_row_says_how_far_the_expert_is_trusted():
+    near, far = (
+        judge_row(check_file(FILES), torch.tensor([[5.0, mine]]), [])["why"] for mine in (0.0, 1.0)
+    )
+    assert "trust 0.8 here, where mine != 'far'" in near
+    assert not any("here" in line for line in far)
+
+
+def test_settings_and_rule_book_tell_it(tmp_path):
+    told = show_workspace(desk(tmp_path, knowledge=TOML))
+    assert told["settings"]["trust"]["value"] == 0.2
+    assert told["regions"] == [{"where": "mine != 'far'", "trust": 0.8}]
+    changed = edit_toml(TOML, ["trust", "value"], 0.4)  # what the page's field writes
+    assert check_file({"knowledge.toml": changed.encode()}).knowledge.trust == 0.4
+    book = write_book(FILES, "plant", tmp_path / "knowledge.toml")
+    assert "0.2; 0.8 where mine != &#x27;far&#x27;" in book
+
+
+@pytest.mark.parametrize(
+    ("edits", "wanted"),
+    [
+        ([(["trust"], {"value": 0.3, "regions": [{"where": "ash > 9", "trust": 0.7}]})], 0.7),
+        ([(["trust"], {"value": 0.3, "regions": [{"where": "ash > 9"}]}), (["trust"], 0.7)], None),
+    ],
+)
+def test_trust_becomes_a_table_and_one_number_again(edits, wanted):
+    """Single keys stay above the tables, and remarks where they are."""
+    text = TABLES
+    for path, value in edits:
+        text = edit_toml(text, path, value)
+    assert "# careful" in text and "# from worst to best" in text and "# physics" in text
+    known = check_file({"knowledge.toml": text.encode(), **TWO}).knowledge
+    assert (known.row_trust.regions[0].trust if wanted else known.row_trust) == wanted
+    assert known.trust == (0.3 if wanted else 0.7) and known.schema.label == "grade"
+
+
+TWO = {"predict.csv": b"ash,then\n> 14,III\n", "range.csv": b"ash,then\n> 12,III..II\n"}
+
+
+def test_regions_in_a_list_on_one_line_can_be_added_to():
+    text = '[trust]\nvalue = 0.2\nregions = [{where = "ash > 9"}]\n'
+    assert edit_toml(text, ["trust", "regions", 1], {"where": "ash < 5", "trust": 0.5}).endswith(
+        'regions = [{where = "ash > 9"}, {where = "ash < 5", trust = 0.5}]\n'
+    )
+
+
+def test_the_rows_show_what_a_feature_does(tmp_path):
+    """Twice forty rows: the mean grade falls with ash, and a fit says so with the seam equal."""
+    rows = "ash,seam,grade\n" + "".join(
+        f"{5 + i / 4},{'AB'[i % 2]},{['I', 'II', 'III'][min(i // 14, 2)]}\n" for i in range(40)
+    )
+    app = make_studio(desk(tmp_path, train=rows))
+    said = ask(app, "POST", "/api/effect", json={"feature": "ash"}).json()
+    means = [point["mean"] for point in said["points"]]
+    assert len(means) == 8 and means == sorted(means, reverse=True)
+    assert said["rows"] == 40 and said["slope"] < -3 * said["error"]
+    some = ask(app, "POST", "/api/effect", json={"feature": "ash", "where": "ash > 10"}).json()
+    assert some["rows"] == 19
+    for wrong in ({"feature": "seam"}, {"feature": "ash", "where": "ash >"}, {"feature": "x"}):
+        assert ask(app, "POST", "/api/effect", json=wrong).status_code == 422
+
+
+@pytest.mark.program("chromium")
+def test_shapes_regions_soft_formulas_and_models_are_added_changed_and_removed(tmp_path):
+    home = site(tmp_path / "plant", knowledge=f"ordered = true\n{TABLES}")
+    (home / "old.onnx").write_bytes(b"no model")  # a bad source locks nothing else
+    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
+        page.open(f"{address}#formulas")
+        page.wait(READY)
+
+        def source(side):
+            get = "import('/page/desk.js').then(({desk}) => desk.now"
+            return page.ask(f"{get}.{side})")
+
+        def push(text):
+            button = (
+                f"[...document.querySelectorAll('button')].find(b => b.textContent === '{text}')"
+            )
+            page.wait(f"{button} !== undefined")
+            page.ask(f"{button}.click()")
+            settled(page)
+
+        def put(label, value):
+            """Another value into the last field of this name, as a person leaves it."""
+            every = "[...document.querySelectorAll('main label')]"
+            named = f"{every}.filter(l => l.textContent === '{label}').at(-1)"
+            page.wait(f"{named} !== undefined")
+            page.ask(
+                f"(() => {{ const box = document.getElementById({named}.htmlFor); box.focus(); "
+                f"box.value = {value!r}; box.dispatchEvent(new Event('change')); }})()"
+            )
+            settled(page)
+
+        push("Add a direction")
+        page.wait("document.querySelector('main .curve') !== null || "
+                  "document.querySelector('main').innerText.includes('too few')")  # fmt: skip
+        put("Its effect", "lowers")
+        put("Only in rows where (empty: everywhere)", "ash > 8")
+        assert source("shapes") == [{"feature": "ash", "effect": "lowers", "where": "ash > 8"}]
+        assert page.ask("document.activeElement.localName") == "textarea"  # nobody is thrown out
+        put("Only in rows where (empty: everywhere)", "nonsense >")
+        page.wait("document.querySelector('aside').innerText.includes('[shape] source 1')")
+        page.ask("document.getElementById('undo').click()")
+        settled(page)
+        page.wait("!document.querySelector('aside').innerText.includes('[shape]')")
+
+        push("Add a range between formulas")
+        put("At most", "ash")
+        put("Edges that cut the number into classes (2 numbers)", "1, 2")
+        put("Holds in how many cases", "90 %")
+        assert source("sources.range[1]") == {
+            "lower": "0", "upper": "ash", "edges": [1, 2], "confidence": 0.9,
+        }  # fmt: skip
+        push("Add")  # the file that is no model
+        page.wait("document.querySelector('aside').innerText.includes('old.onnx')")
+        assert source("sources.predict.length") == 2 and source("schema.classes.length") == 3
+
+        page.ask("location.hash = '#settings'")
+        push("Add a region")
+        put("Rows where", "seam != 'C'")
+        put("λ there, 0 to 1", "0.8")
+        assert source("regions") == [{"where": "seam != 'C'", "trust": 0.8}]
+        push("Remove")
+        assert source("settings.trust") == 0.3 and source("regions") == []
+
+        page.ask("location.hash = '#formulas'")
+        for _ in range(3):  # a range, a direction, a model
+            push("Remove")
+        assert (source("shapes"), source("sources.predict.length")) == ([], 1)
+        page.ask("document.activeElement.blur()")
+        for _ in range(20):
+            press(page, "z", control=True)
+        page.wait(
+            "import('/page/desk.js').then(({desk}) => desk.turn.then(() => desk.state === 'clean'))"
+        )
+        assert source("draft") == []
+        assert [one for one in page.complaints if "422" not in one] == []  # a region of nonsense
+        leave(page)
