@@ -165,7 +165,8 @@ def test_no_file_imports_itself_over_others(room):
 
 
 def test_a_file_is_one_idea():
-    lines = {shown(path): len(path.read_text().splitlines()) for path in FILES}
+    files = [path for path in FILES if path.parent.name != "words"]  # a language is one file
+    lines = {shown(path): len(path.read_text().splitlines()) for path in files}
     assert {name: count for name, count in lines.items() if count > 600} == {}
 
 
