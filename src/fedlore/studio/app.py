@@ -65,7 +65,7 @@ def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:
     languages = sorted(
         path.removeprefix("/page/words.").removesuffix(".json")
         for path in contents
-        if path.startswith("/page/words.")
+        if path.startswith("/page/words.") and path.endswith(".json")
     )
 
     @app.get("/")
