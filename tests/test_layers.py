@@ -42,9 +42,9 @@ LESS = {
     "kernel": {"errors", "words", "config"},  # numpy alone, so that it can be copied
     "checker": {"errors", "words", "kernel"},
     "config": {"errors"},
-    "core": {"errors", "kernel", "config"},
+    "core": {"errors", "words", "kernel", "config"},
     "answers": {"errors", "kernel", "config", "core"},
-    "look": {"errors"},
+    "look": {"errors", "words"},
     "algorithms": GROUND | {"core"},
     "privacy": GROUND | {"core", "algorithms"},
     "data": GROUND | {"core", "knowledge"},
