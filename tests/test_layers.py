@@ -42,9 +42,9 @@ LESS = {
     "kernel": {"errors", "words", "config"},  # numpy alone, so that it can be copied
     "checker": {"errors", "words", "kernel"},
     "config": {"errors"},
-    "core": {"errors", "kernel", "config"},
+    "core": {"errors", "words", "kernel", "config"},
     "answers": {"errors", "kernel", "config", "core"},
-    "look": {"errors"},
+    "look": {"errors", "words"},
     "algorithms": GROUND | {"core"},
     "privacy": GROUND | {"core", "algorithms"},
     "data": GROUND | {"core", "knowledge"},
@@ -165,7 +165,8 @@ def test_no_file_imports_itself_over_others(room):
 
 
 def test_a_file_is_one_idea():
-    lines = {shown(path): len(path.read_text().splitlines()) for path in FILES}
+    files = [path for path in FILES if path.parent.name != "words"]  # a language is one file
+    lines = {shown(path): len(path.read_text().splitlines()) for path in files}
     assert {name: count for name, count in lines.items() if count > 600} == {}
 
 

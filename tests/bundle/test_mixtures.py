@@ -15,6 +15,7 @@ from fedlore.bundle.update import update_bundle
 from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
 from fedlore.models.own.members import OrderMember
+from fedlore.words import Reason
 
 from .making import SCHEMA, bundle, known, personal, rows, run
 from .mixed import linear, mixture, plain_net, trees
@@ -36,6 +37,18 @@ def test_the_card_and_the_reasons_name_who_spoke():
     assert "weights: shared network 40 %, ridge 40 %, expert 20 %" in loud
     assert "weights: shared network 50 %, ridge 50 %" in silent
     assert any("the ensemble says" in line for line in silent)
+    # one class each, of the member by itself; the two need not agree
+    said = [SCHEMA.classes[int(c)] for c in model.opinions(torch.tensor([[10.0, 1.0]])).flatten()]
+    assert f"your own model says {said[1]}; the shared network leans to {said[0]}" in silent
+
+
+def test_opinions_are_counted_in_words():
+    heard = {"own": ["II", "I", "II"], "shared": {"network": "I"}}
+    said = Reason("opinions", heard).words("en")
+    assert said == "2 of your 3 own models say II, 1 I; the shared network leans to I"
+    numbers = {"own": [4.1, 4.4], "shared": {"one_shot": 4.9}}
+    said = Reason("opinions-number", numbers).words("en")
+    assert said == "your 2 own models say 4.1 to 4.4; the federation's one-shot model 4.9"
 
 
 def test_other_rules_keep_members_and_weights(tmp_path):

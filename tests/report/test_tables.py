@@ -38,10 +38,13 @@ def test_accuracy_has_clients_mean_interval_and_the_papers_mean():
     assert texts(found, "Test accuracy", "lore")[-1] == "–"
 
 
-def test_the_best_is_marked_and_so_is_what_reads_the_same():
-    rows = [row("ML", ta=0.7), row("FL", ta=0.80001), row("lore", ta=0.80004)]
-    body = tables(rows)[0].body
-    assert [line[-1].best for line in body] == [False, True, True]
+@pytest.mark.parametrize(("ahead", "marked"), [(0.1, [False, False, True]), (0.0, [False] * 3)])
+def test_the_best_is_marked_only_where_it_can_be_told_from_the_others(ahead, marked):
+    scores = {"ML": 0.7, "FL": 0.8, "lore": 0.8 + ahead}
+    rows = [row(name, seed=s, ta=ta + 0.01 * s) for name, ta in scores.items() for s in range(3)]
+    assert [line[-1].best for line in tables(rows)[0].body] == marked
+    one_seed = [row for row in rows if row["seed"] == 0]  # of one site: nothing can be told
+    assert not any(line[-1].best for line in tables(one_seed)[0].body)
     assert not tables([row()])[0].body[0][-1].best  # alone, nobody is best
 
 

@@ -17,8 +17,9 @@ def rows(scores, *, key="ta", sites=4, seeds=3):
 def test_a_winner_is_named_with_its_interval():
     found = verdict(rows({"local best": 0.5, "FL": 0.4, "lore": 0.6}))
     assert found.best == "lore" and found.ties == ()
-    said = "points more than local best, the next; 95 % interval over 3 seeds"
-    assert found.sentence.startswith("Best: lore, 61.5 %") and said in found.sentence
+    said = "points more than local best, the next best (95 % interval over 3 seeds)."
+    assert found.sentence.startswith("lore is right on 61.5 % of test rows: 10.0 to 10.0")
+    assert found.sentence.endswith(said)
 
 
 def test_equal_scores_are_a_tie():
@@ -37,7 +38,7 @@ def test_a_gap_that_may_be_chance_is_a_tie():
 
 def test_of_errors_the_lowest_wins_and_less_is_said():
     found = verdict(rows({"local best": 3.0, "lore": 2.0}, key="rmse"), "mm")
-    assert found.best == "lore" and "RMSE 2.015 mm (1 to 1 less than local best" in found.sentence
+    assert found.best == "lore" and "RMSE 2.015 mm: 1 to 1 less than local best" in found.sentence
 
 
 def test_one_seed_of_two_sites_cannot_tell():

@@ -44,7 +44,26 @@ def test_a_bracket_that_closes_is_one_number():
 
 def test_own_rows_that_change_are_counted():
     rows = torch.tensor([[14.5, 0.0], [15.5, 0.0], [10.0, 0.0]])
-    assert compare_answers(FILES, changed("> 14", "> 15"), rows)["rows"] == {"all": 3, "changed": 1}
+    told = compare_answers(FILES, changed("> 14", "> 15"), rows)["rows"]
+    assert (told["all"], told["changed"]) == (3, 1)
+    assert [(one["line"], one["before"][:3], one["after"][:6]) for one in told["rows"]] == [
+        (2, "III", "silent")
+    ]
+
+
+def test_another_formula_is_told_by_sampled_regions_and_the_rows_that_change():
+    """One formula differs: 8 of 120 rows change, and no region claims to be everywhere."""
+    head = FILES["knowledge.toml"].split(b"[[predict.sources]]")[0]
+    text = head + b'[[predict.sources]]\nformula = "-ash"\nedges = [EDGE, -8]\n'
+    before, after = (
+        {"knowledge.toml": text.replace(b"EDGE", edge)} for edge in (b"-13.4", b"-12.6")
+    )
+    ash = torch.linspace(5.0, 16.0, 120)
+    told = compare_answers(before, after, torch.stack([ash, torch.zeros(120)], 1))
+    moved = [i + 2 for i, a in enumerate(ash.tolist()) if 12.6 < a < 13.4]
+    assert told["rows"]["changed"] == len(moved) == 8
+    assert [one["line"] for one in told["rows"]["rows"]] == moved
+    assert not told["exact"] and all(region["where"] for region in told["regions"])
 
 
 def test_a_rule_that_never_spoke_changes_nothing():
@@ -106,7 +125,7 @@ def test_saves_are_versions_with_author_and_reason(tmp_path):
     assert len({v["fingerprint"] for v in found}) == 3
     told = ask(app, "POST", "/api/compare", json={"before": "2", "after": "3"}).json()
     assert told["regions"][0]["where"] == {"ash": "(13..15]"}
-    assert told["rows"] == {"all": 6, "changed": 1}
+    assert (told["rows"]["all"], told["rows"]["changed"]) == (6, 1)
     token = ask(app, "GET", "/api/desk").json()["token"]
     back = ask(app, "POST", "/api/restore", json={"token": token, "number": 1}).json()
     assert back["draft"] == ["predict.csv"] and len(back["grids"][0]["rows"]) == 3

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,8 @@ from .keys import (
 from .process import ended, opened
 from .sites import TOML, site
 from .test_moving import lore
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.program("chromium")
 
@@ -161,6 +164,92 @@ def test_from_rows_to_rules_that_train(tmp_path):
     ):
         done = subprocess.run([sys.executable, "-m", "fedlore", *command], capture_output=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def tab_to(page, what, most=80):
+    """Press Tab until the focus is on an element of which this is true."""
+    for _ in range(most):
+        if page.ask(f"(() => {{ const e = document.activeElement; return Boolean({what}); }})()"):
+            return
+        press(page, "Tab")
+    raise AssertionError(f"Tab does not come to {what}")
+
+
+def tab_press(page, text, key="Enter"):
+    tab_to(page, f"e.matches('a, button') && e.textContent.startsWith({json.dumps(text)})")
+    press(page, key)
+
+
+def make_table(page, side, columns):
+    """A new table by keyboard: its side, its columns, and the button that makes it."""
+    tab_press(page, "New table")
+    page.wait("document.querySelector('dialog form') !== null")
+    if side == "range":
+        tab_to(page, "e.tagName === 'SELECT' && e.closest('dialog')")
+        press(page, "ArrowDown")
+    for name in columns:
+        tab_to(page, f"e.type === 'checkbox' && e.value.startsWith('{name}')")
+        press(page, " ")
+    tab_press(page, "Make the table")
+    page.wait("document.querySelector('dialog') === null")
+    page.wait(f"document.querySelector('rule-grid')?.sheet.header?.length === {len(columns) + 1}")
+    tab_to(page, "e.classList.contains('sheet')")
+
+
+@pytest.mark.slow
+def test_the_lesson_is_done_by_keyboard_alone(tmp_path):
+    """What docs/learn/expert.md says, with nothing but keys once the address was opened."""
+    home = tmp_path / "lesson"
+    shutil.copytree(ROOT / "examples" / "lesson", home)
+    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
+        page.open(address)
+        page.wait(READY)
+        page.wait("document.getElementById('begin') !== null")
+        tab_press(page, "Begin")  # the last column, grade, is offered
+        page.wait("document.querySelector('rules-view') !== null")
+        tab_press(page, "Settings")
+        tab_to(page, "e.tagName === 'INPUT' && e.value.includes('I, II')")
+        press(page, "a", control=True)
+        type_text(page, "III, II, I")
+        press(page, "Enter")
+        settled(page)
+        tab_press(page, "Rules")
+        make_table(page, "range", ["ash"])
+        for rule in (["> 14", "III"], ["(12..14]", "III, II"]):
+            type_row(page, rule)
+        press(page, "Escape")
+        settled(page)
+        make_table(page, "predict", ["ash", "sulphur"])
+        for rule in (["> 13", "", "II"], ["<= 11", "<= 1", "I"]):
+            type_row(page, rule)
+        settled(page)
+        page.wait("document.querySelectorAll('.finding.error').length === 1")
+        said = page.ask("document.querySelector('.finding.error').innerText")
+        lesson = (ROOT / "docs" / "learn" / "expert.md").read_text()
+        sentence = "row 2 says II, which range.csv, row 2 forbids where ash > 14"
+        assert sentence in said and sentence in lesson
+        press(page, "Escape")
+        tab_press(page, "Try this row")
+        page.wait("document.querySelector('try-view')?.innerText.includes('forbid')")
+        tab_press(page, "Rules")
+        tab_to(page, "e.classList.contains('sheet')")
+        press(page, "Home", control=True)
+        type_text(page, "(13..14]")
+        press(page, "Enter")
+        settled(page)
+        page.wait("document.querySelectorAll('.finding.error').length === 0")
+        press(page, "s", control=True)
+        page.wait("document.querySelector('dialog form') !== null")
+        type_text(page, "Ann")
+        press(page, "Enter")
+        page.wait("document.getElementById('state').className === 'clean'")
+        tab_press(page, "Data")
+        page.wait("document.querySelector('data-view')?.innerText.includes('predict.csv')")
+        assert page.complaints == []
+        leave(page)
+    found = check_file(home / "knowledge.toml")
+    assert errors(found.findings) == []
+    assert (home / "predict.csv").read_text().splitlines()[1] == "(13..14],,II"
 
 
 FORMS = """ordered = true

@@ -1,16 +1,22 @@
 """Every language says everything, with the same blanks to fill; no word is left over."""
 
+import ast
 import json
 import re
 from pathlib import Path
 
 import pytest
 
+import fedlore.bundle.serve
 import fedlore.studio
+from fedlore.report import write_report
+from fedlore.report.benefit import benefit_page
 from fedlore.studio import make_studio
-from fedlore.words import LANGUAGES
+from fedlore.studio.book import write_book
+from fedlore.words import LANGUAGE, LANGUAGES
 
 from ..bundle.serve.asking import ask
+from ..report.rows import table
 from .sites import desk
 
 PAGE = Path(fedlore.studio.__file__).parent / "page"
@@ -65,6 +71,81 @@ def test_findings_and_reasons_are_said_in_every_language(language, table):
         for mine, theirs in both:
             if isinstance(mine, str) and isinstance(theirs, str):
                 assert blanks(mine) == blanks(theirs), key
+
+
+def said_texts():
+    """What code gives to `say` as a literal, and what the page of a service says in its HTML."""
+    found = set()
+    for path in (Path(fedlore.__file__).parent).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"words import .*\bsay\b", text):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            called = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say"
+            if called and node.args and isinstance(node.args[0], ast.Constant):
+                found.add(node.args[0].value)
+    page = Path(fedlore.bundle.serve.__file__).parent / "page"
+    for path in page.glob("*.js"):
+        text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+        for call in re.findall(r"""say\(([^()]*?)(?:,|\)|$)""", text):
+            found |= set(re.findall(r'"([^"]+)"', call))
+        found |= set(re.findall(r'^  \w+: "([^"]+)",$', text, re.M))  # who decided
+    html = (page / "page.html").read_text(encoding="utf-8")
+    texts = re.findall(r">([^<]+)<", html) + re.findall(r'placeholder="([^"]+)"', html)
+    return found | {text.strip() for text in texts if re.search("[a-z]", text)} - {"fedlore"}
+
+
+@pytest.mark.parametrize("language", sorted(set(LANGUAGES) - {"en"}))
+def test_every_text_of_a_page_is_said_in_every_language(language):
+    texts = LANGUAGES[language].TEXTS
+    missing = {text for text in said_texts() if text not in texts and not text.startswith("/*")}
+    assert missing == set()
+    assert {text for text in texts if blanks(text) != blanks(texts[text])} == set()
+
+
+#: Three English words in a row, which no name or formula has.
+SENTENCE = re.compile(r"\b[A-Za-z']{2,} [a-z']{2,} [a-z']{2,}\b")
+
+
+def shown_text(html):
+    body = re.sub(r"(?s)<(style|figure|script).*?</\1>", " ", html)
+    return re.sub(r"<[^>]+>", " | ", body)
+
+
+def test_pages_in_chinese_show_no_english_sentence(tmp_path):
+    place = desk(tmp_path, predict="ash,seam,then\n> 14,,I\n").place
+    told = {
+        "site": "plant-1",
+        "measure": "accuracy",
+        "rows": 40,
+        "sentence": "。",
+        "costs": {"network": 0.05},
+    }
+    told |= {
+        "lines": [
+            {"name": n, "value": 0.5, "low": 0.4, "high": 0.6}
+            for n in ("local best", "network", "mixture")
+        ]
+    }
+    told |= {
+        "weights": {"network": 1.0},
+        "gain": {"name": "gain", "value": 0.1, "low": -0.1, "high": 0.3},
+    }
+    token = LANGUAGE.set("zh")
+    try:
+        members = {
+            path.name: path.read_bytes() for path in place.folder.iterdir() if path.is_file()
+        }
+        book = write_book(members, "plant-1", place.folder / "knowledge.toml")
+        report = write_report(
+            table(dataset="coke"), tmp_path / "report", title="t", facts={}
+        ).read_text()
+        pages = {"book": book, "benefit": benefit_page(told), "report": report}
+    finally:
+        LANGUAGE.reset(token)
+    found = {name: SENTENCE.findall(shown_text(html)) for name, html in pages.items()}
+    # errors are in English everywhere
+    assert found == {"book": ["nobody has signed"], "benefit": [], "report": []}
 
 
 def test_the_page_gets_findings_in_its_language(tmp_path):

@@ -69,6 +69,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:
+        parts.append(_say_opinions(found, bundle, raw))
         parts.append(_say_members(found, personal.ensemble))
     if rows.ndim == 2:
         parts.append(missing_reasons((known.range, known.prediction), rows, bundle.schema))
@@ -184,6 +185,30 @@ def _say_members(found: Answers, ensemble: Ensemble) -> Reasons:
     shares = {λ: member_weights(ensemble, expert=weight) for λ, weight in own.items()}
     said = {λ: Reason("members", {"shares": one}) for λ, one in shares.items()}
     return [[said[λ]] for λ in trusts]
+
+
+_SHARED = ("network", "one_shot", "boost")  # members that all sites made together
+
+
+def _say_opinions(found: Answers, bundle: Bundle, x: Tensor) -> Reasons:
+    """Who of the ensemble says what by itself, where the range leaves a choice."""
+    ensemble, classes = bundle.personal.ensemble, bundle.schema.classes
+    assert ensemble is not None
+    if not len(x):
+        return []
+    names = [name for name in member_weights(ensemble, expert=0.0) if name != "expert"]
+    weights = (ensemble.network, *ensemble.weights)
+    said = bundle.personal.opinions(x).T.tolist()  # (n, j)
+    kind = "opinions" if bundle.task == "classification" else "opinions-number"
+    made: dict[tuple[float, ...], Reason] = {}
+    for row in {tuple(row) for row in said}:
+        named = [classes[int(one)] for one in row] if kind == "opinions" else list(row)
+        heard = [(n, o) for n, o, w in zip(names, named, weights, strict=True) if w > 0]
+        own = [opinion for name, opinion in heard if name not in _SHARED]
+        shared = {name: opinion for name, opinion in heard if name in _SHARED}
+        made[row] = Reason(kind, {"own": own, "shared": shared})
+    chosen = zip(said, found.decided.tolist(), strict=True)
+    return [[made[tuple(row)]] if decided != RANGE else [] for row, decided in chosen]
 
 
 def _scope(schema: Schema, x: Tensor) -> Reasons:

@@ -144,7 +144,7 @@ def _answer_marked(
     """The answers of a chunk, and what is wrong with its other rows."""
     wrong = dict(chunk.wrong)
     lines = [line for line in chunk.lines if line not in wrong]
-    faults = _refused(bundle, chunk.x)
+    faults = find_refused(bundle, chunk.x)
     wrong |= {lines[i]: text for i, text in faults.items()}
     good = [i for i in range(len(lines)) if i not in faults]
     x = chunk.x[good]
@@ -171,7 +171,7 @@ def _answer_marked(
     answers_go.write(columns)
 
 
-def _refused(bundle: Bundle, x: Tensor, start: int = 0) -> dict[int, str]:
+def find_refused(bundle: Bundle, x: Tensor, start: int = 0) -> dict[int, str]:
     """The rows that the knowledge refuses, found by halving, and why."""
     if not len(x):
         return {}
@@ -182,4 +182,4 @@ def _refused(bundle: Bundle, x: Tensor, start: int = 0) -> dict[int, str]:
         if len(x) == 1:
             return {start: str(error)}
     half = len(x) // 2
-    return _refused(bundle, x[:half], start) | _refused(bundle, x[half:], start + half)
+    return find_refused(bundle, x[:half], start) | find_refused(bundle, x[half:], start + half)

@@ -89,7 +89,9 @@ def accept(
     screen.give(given | {"agreed": agreed, "changes": changes})
 
 
-_Folder = Annotated[Path, typer.Argument(help="The coordinator's folder, or a site's.")]
+_Folder = Annotated[
+    Path, typer.Argument(help="The coordinator's folder, or a site's kit, where its site.toml is.")
+]
 
 
 def status(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
+from ..words import say
 from .statistics import at_most, exact_share, find_share
 
 SURE = 0.99  # of the band in which the share of rows that are held lies
@@ -92,27 +93,40 @@ class CoveragePromise:
 
     def sentence(self) -> str:
         """What is promised, and to whom."""
-        beyond = f"{self.outside} of these {self.rows} labels lie outside the range"
+        beyond = say(
+            "{outside} of these {rows} labels lie outside the range",
+            outside=self.outside,
+            rows=self.rows,
+        )
+        about = {"level": f"{self.level:g}", "rows": self.rows, "beyond": beyond, "sure": SURE}
         if not self.holds:
             inside = self.rows - self.outside
             low, high = exact_share(inside, self.rows, miss=1.0 - SURE)
-            return (
-                f"Does not hold with {self.level:g}: {beyond}, which no answer leaves; the whole "
-                f"range is given and holds {inside / self.rows:.3f} of them, of new rows like them "
-                f"between {low:.3f} and {high:.3f} with {SURE:g}"
+            return say(
+                "Does not hold with {level}: {beyond}, which no answer leaves; the whole range is "
+                "given and holds {share} of them, of new rows like them between {low} and {high} "
+                "with {sure}",
+                **about,
+                share=f"{inside / self.rows:.3f}",
+                low=f"{low:.3f}",
+                high=f"{high:.3f}",
             )
-        known = f" ({beyond})" if self.outside else ""
+        about["known"] = f" ({beyond})" if self.outside else ""
         if self.whose == "unseen":
-            return (
-                f"Holds for about {self.level:g} of new rows like the {self.rows} of this site, "
-                "each seen by models that had not learned from it; the model that answers learned "
-                f"from all of them, so this is no guarantee{known}"
+            return say(
+                "Holds for about {level} of new rows like the {rows} of this site, each seen by "
+                "models that had not learned from it; the model that answers learned from all of "
+                "them, so this is no guarantee{known}",
+                **about,
             )
         low, high = held_band(self.rows, self.level)
-        return (
-            f"Holds with {self.level:g} for new rows like the {self.rows} it was calibrated on, if "
-            f"nothing was learned from them; for these {self.rows} the share that is held lies "
-            f"between {low:.3f} and {high:.3f} with {SURE:g}{known}"
+        return say(
+            "Holds with {level} for new rows like the {rows} it was calibrated on, if nothing was "
+            "learned from them; for these {rows} the share that is held lies between {low} and "
+            "{high} with {sure}{known}",
+            **about,
+            low=f"{low:.3f}",
+            high=f"{high:.3f}",
         )
 
 

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from ..errors import FedloreError
+from ..words import LANGUAGE, say
 from .plots import DrawnPlot, inline, save_drawing
 from .tables import Cell, TextTable
 
@@ -18,12 +19,13 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: what to beware of, tables, plots."""
+    """A part of the page: what it comes to in a sentence, what to beware of, tables, plots."""
 
     title: str
     warnings: tuple[str, ...] = ()
     tables: tuple[TextTable, ...] = ()
     plots: tuple[DrawnPlot, ...] = ()
+    headline: str = ""
 
 
 def page(
@@ -33,17 +35,27 @@ def page(
     reading: Sequence[str],
     terms: Mapping[str, str],
     sections: Sequence[Section],
+    headline: str = "",
+    made: Mapping[str, str] | None = None,
 ) -> str:
-    """The whole page as HTML; every text is escaped here."""
-    body = [f"<h1>{escape(title)}</h1>"]
+    """The whole page as HTML; every text is escaped here.
+
+    It begins with the `headline`, the answer in one sentence; how it was `made`, such as hashes and
+    versions, stands at the end.
+    """
+    meaning = escape(say("What the names and numbers mean"))
+    body = [f"<h1>{_text(title)}</h1>", show_headline(headline)]
     body.append(show_pairs(facts))
-    body.append('<p class="soft"><a href="#reading">What the names and numbers mean</a></p>')
+    body.append(f'<p class="soft"><a href="#reading">{meaning}</a></p>')
     body += [_section(section, i) for i, section in enumerate(sections)]
-    body.append('<h2 id="reading">What the names and numbers mean</h2>')
-    body += [f"<p>{escape(text)}</p>" for text in reading]
+    body.append(f'<h2 id="reading">{meaning}</h2>')
+    body += [f"<p>{_text(text)}</p>" for text in reading]
     body.append(show_pairs(terms))
+    if made:
+        body += [f"<h2>{escape(say('How this was made'))}</h2>", show_pairs(made)]
+    tag = "zh-CN" if LANGUAGE.get() == "zh" else LANGUAGE.get()
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="{tag}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="generator" content="fedlore">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -51,6 +63,16 @@ def page(
         + "\n".join(part for part in body if part)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+def _text(text: str) -> str:
+    """A text as HTML, in the language of the moment where that has words for it."""
+    return escape(say(text))
+
+
+def show_headline(text: str) -> str:
+    """The one large sentence that a page begins with, if it has one."""
+    return f'<p class="headline">{escape(text)}</p>' if text else ""
 
 
 def save_page(out: Path, files: Mapping[str, str], drawings: Iterable[DrawnPlot]) -> None:
@@ -69,13 +91,14 @@ def show_pairs(pairs: Mapping[str, str]) -> str:
     """Names and what belongs to them, as a list."""
     if not pairs:
         return ""
-    items = (f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items())
+    items = (f"<dt>{_text(k)}</dt><dd>{_text(v)}</dd>" for k, v in pairs.items())
     return f"<dl>{''.join(items)}</dl>"
 
 
 def _section(section: Section, number: int) -> str:
-    parts = [f"<section>\n<h2>{escape(section.title)}</h2>"]
-    parts += [f'<p class="warn">{escape(text)}</p>' for text in section.warnings]
+    parts = [f"<section>\n<h2>{_text(section.title)}</h2>"]
+    parts += [show_headline(section.headline)] if section.headline else []
+    parts += [f'<p class="warn">{_text(text)}</p>' for text in section.warnings]
     tables, plots = section.tables, section.plots
     parts += [show_table(table) for table in tables[:1]]
     if plots:
@@ -95,14 +118,14 @@ def _figure(drawing: DrawnPlot, prefix: str) -> str:
 def show_table(table: TextTable) -> str:
     """A table in a box that scrolls where the window is narrow."""
     head = "".join(
-        f'<th scope="col"{_kind(table, i)}>{escape(name)}</th>' for i, name in enumerate(table.head)
+        f'<th scope="col"{_kind(table, i)}>{_text(name)}</th>' for i, name in enumerate(table.head)
     )
     rows = "\n".join(
         f"<tr>{''.join(_cell(table, i, cell) for i, cell in enumerate(row))}</tr>"
         for row in table.body
     )
-    title = escape(table.title)
-    notes = "".join(f'<p class="soft">{escape(note)}</p>\n' for note in table.notes)
+    title = _text(table.title)
+    notes = "".join(f'<p class="soft">{_text(note)}</p>\n' for note in table.notes)
     return (
         f'<h3>{title}</h3>\n<div class="box" tabindex="0" role="region" aria-label="{title}">'
         f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n{notes}"
@@ -111,7 +134,7 @@ def show_table(table: TextTable) -> str:
 
 def _cell(table: TextTable, column: int, cell: Cell) -> str:
     if column == 0:
-        return f'<th scope="row" class="word">{escape(cell.text)}</th>'
+        return f'<th scope="row" class="word">{_text(cell.text)}</th>'
     if cell.mark:
         chip = f'<span class="chip {escape(cell.mark)}">{escape(cell.text)}</span>'
         return f'<td class="word">{chip}</td>'
@@ -147,6 +170,8 @@ h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; padding-top: .75rem;
 h3 { font-size: 1rem; margin: 1.75rem 0 .4rem; }
 p { margin: .4rem 0; max-width: 46rem; }
 a { color: inherit; }
+.headline { font-size: 1.45rem; line-height: 1.35; font-weight: 600; max-width: 62rem;
+  margin: .8rem 0 1rem; padding-left: .9rem; border-left: 5px solid var(--mark); }
 .soft { color: var(--soft); font-size: .9rem; }
 .warn { background: var(--warn); border-left: 4px solid var(--edge); padding: .6rem .9rem;
   margin: .75rem 0; max-width: none; }
@@ -170,7 +195,8 @@ figure svg { display: block; width: 100%; height: auto; }
 figure svg text { font-family: inherit !important; }
 figcaption { max-width: 36rem; color: var(--soft); font-size: .88rem; }
 @media (max-width: 34rem) { body { padding: 1rem .75rem 2rem; font-size: 15px; }
-  h1 { font-size: 1.4rem; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; }
+  h1 { font-size: 1.4rem; } .headline { font-size: 1.2rem; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; }
   th, td { padding: .3rem .45rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --page: #fff; --box: #fff;
     --line: #bbb; --best: #e8e8e8; --warn: #fff; --edge: #000; }

@@ -113,6 +113,13 @@ class Personal(nn.Module):
             return logits if inside is None else logits.masked_fill(~inside, -torch.inf)
         return self.ensemble.without_expert(logits, known)
 
+    @torch.no_grad()
+    def opinions(self, x: Tensor) -> Tensor:
+        """The class of each member of the ensemble by itself, network first, (j, n)."""
+        assert self.ensemble is not None
+        known = self.annotate(x)
+        return self.ensemble.opinions(self.logits(known), known)
+
     @property
     def reliance(self) -> float:
         """λ at prediction, the expert's own weight, where a row has none of its own."""

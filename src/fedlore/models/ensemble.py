@@ -13,6 +13,7 @@ from torch import Tensor
 from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inject import guard, inject
+from ..core.metrics import decide
 from ..core.one_shot import OneShotModel
 from ..core.scaler import Scaler
 from ..errors import FedloreError
@@ -81,6 +82,13 @@ class Ensemble:
     def _numbers(self, network: Tensor) -> NumberMixture:
         members = (_Said(network), *self.members)
         return NumberMixture(members, self._all, self.expert, self.width)
+
+    def opinions(self, network: Tensor, known: Any) -> Tensor:
+        """What each member says by itself, network first, (j, n): classes, or numbers in S(x)."""
+        if self.of_number:
+            return torch.stack([m.number(known) for m in (_Said(network), *self.members)])
+        said = (m.log_probs(known) for m in (self._network(network, known), *self.members))
+        return torch.stack([decide(one, None, known.signs) for one in said])
 
 
 def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:

@@ -131,6 +131,13 @@ class PersonalRegressor(nn.Module):
         return network_number(self.logits(measured), measured)
 
     @torch.no_grad()
+    def opinions(self, x: Tensor | Measured) -> Tensor:
+        """The number of each member of the ensemble by itself, network first, (j, n), in S(x)."""
+        assert self.ensemble is not None
+        measured = self.see(x)
+        return self.ensemble.opinions(self.network_number(measured), measured)
+
+    @torch.no_grad()
     def _number(self, measured: Measured) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
         assert self.ensemble is not None

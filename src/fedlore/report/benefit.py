@@ -1,6 +1,7 @@
 """A site's private page: what it gains by taking part, measured on its own rows."""
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,8 @@ from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page
 from ..look.plots import DrawnPlot, draw
-from ..look.tables import Cell, TextTable
+from ..look.tables import TextTable
+from ..words import say
 from .panels import plain_text
 from .reliability import TERMS as RELIABILITY
 from .reliability import held_table, reliability_plot, scores_table
@@ -63,18 +65,71 @@ def write_benefit(path: Path) -> Path:
 
 
 def benefit_page(table: Mapping[str, Any]) -> str:
-    """The page of one site's table, as `Brought.plain` gives it, with its name under `site`."""
+    """The page of one site's table, as `Benefit.plain` gives it, with its name under `site`."""
     site = plain_text(table["site"])
-    facts = {"in short": plain_text(table["sentence"]), "rows": str(int(table["rows"]))}
+    facts = {say("what it rests on"): _basis(table), say("what would change it"): _doubts(table)}
     if table.get("left out"):  # for the sake of shapes
-        facts["left out"] = plain_text(table["left out"])
-    sections = [Section("What each way is worth here", (), (_ways(table), _members(table)))]
+        facts[say("left out")] = plain_text(table["left out"])
+    ways = say("What each way is worth here")
+    sections = [Section(ways, (), (_ways(table), _members(table)))]
     terms = _TERMS
     if table.get("diagram"):
         sections.append(_reliability(table))
         terms = _TERMS | (RELIABILITY if table["measure"] == "accuracy" else {})
-    title = f"What {site} gains by taking part"
-    return page(title, facts=facts, reading=_READING, terms=terms, sections=sections)
+    return page(
+        say("What {site} gains by taking part", site=site),
+        headline=f"{_headline(table, site)} {plain_text(table['sentence'])}",
+        facts=facts,
+        reading=[say(text) for text in _READING],
+        terms={say(name): say(text) for name, text in terms.items()},
+        sections=sections,
+    )
+
+
+def _headline(table: Mapping[str, Any], site: str) -> str:
+    """What the site has on its own, and what with the others."""
+    share = table["measure"] == "accuracy"
+    values = {str(line["name"]): line["value"] for line in table["lines"]}
+    if not {"local best", "mixture"} <= values.keys():
+        return ""
+    alone, ours = (f"{_number(values[name], share)}" for name in ("local best", "mixture"))
+    if share:
+        text = "On its own, {site}'s best model is right on {alone} % of its rows; with the "\
+            "federation {ours} %."  # fmt: skip
+    else:
+        text = "On its own, {site}'s best model misses by {alone} (RMSE); with the federation by "\
+            "{ours}."  # fmt: skip
+    return say(text, site=site, alone=alone, ours=ours)
+
+
+def _basis(table: Mapping[str, Any]) -> str:
+    return say(
+        "{rows} rows of this site, each predicted by models that had not seen it; {members} "
+        "members, weighed on other rows than those they are judged by",
+        rows=int(table["rows"]),
+        members=len(table["weights"]),
+    )
+
+
+def _doubts(table: Mapping[str, Any]) -> str:
+    """How many rows would settle it, and whom it hangs on."""
+    share, gain, rows = table["measure"] == "accuracy", table["gain"], int(table["rows"])
+    value, half = float(gain["value"]), (float(gain["high"]) - float(gain["low"])) / 2
+    said = []
+    if float(gain["low"]) <= 0 <= float(gain["high"]):
+        if value != 0 and half < 30 * abs(value):
+            enough = math.ceil(1.05 * rows * (half / value) ** 2)
+            said.append(say("about {rows} rows like these would settle it", rows=enough))
+        else:
+            said.append(say("more rows would hardly settle it: the two are nearly equal"))
+    costs = {name: float(cost) for name, cost in table["costs"].items()}
+    unit = say("points") if share else "RMSE"
+    for name, cost in sorted(costs.items(), key=lambda pair: -pair[1])[:1]:
+        if cost > 0:
+            text = "without {member} it would be {cost} {unit} worse"
+            said.append(say(text, member=_show(name), cost=_number(cost, share), unit=unit))
+    said.append(say("rows of another kind than these: fedlore monitor watches for them"))
+    return "; ".join(said)
 
 
 def _reliability(table: Mapping[str, Any]) -> Section:
@@ -92,19 +147,17 @@ def _reliability(table: Mapping[str, Any]) -> Section:
 
 def _ways(table: Mapping[str, Any]) -> TextTable:
     share = table["measure"] == "accuracy"
-    values = [float(line["value"]) for line in table["lines"]]
-    best = max(values) if share else min(values)
     body = [
         (
             _show(line["name"]),
-            Cell(_number(line["value"], share), float(line["value"]) == best),
+            _number(line["value"], share),
             f"{_number(line['low'], share)} to {_number(line['high'], share)}",
         )
         for line in table["lines"]
     ]
-    title = "Ways to predict, on rows that no model had seen"
     head = ("way", "rows predicted right, %" if share else "RMSE", "95 % interval")
-    return TextTable.of(title, head, body, ("The best is marked.",))
+    title = say("Ways to predict, on rows that no model had seen")
+    return TextTable.of(title, [say(name) for name in head], body)
 
 
 def _members(table: Mapping[str, Any]) -> TextTable:
@@ -118,13 +171,14 @@ def _members(table: Mapping[str, Any]) -> TextTable:
         )
         for name, weight in table["weights"].items()
     ]
-    head = ("member", "weight, %", f"cost of removing it, {'points' if share else 'RMSE'}")
-    return TextTable.of("Members of the ensemble", head, body)
+    cost = "cost of removing it, points" if share else "cost of removing it, RMSE"
+    head = [say(name) for name in ("member", "weight, %", cost)]
+    return TextTable.of(say("Members of the ensemble"), head, body)
 
 
 def _show(name: object) -> str:
     text = plain_text(name)
-    return _SHOWN.get(text, text)
+    return say(_SHOWN.get(text, text))
 
 
 def _number(value: Any, share: bool, sign: str = "") -> str:

@@ -10,6 +10,7 @@ from ..core.history import Row
 from ..errors import FedloreError
 from ..experiments.approaches import APPROACHES, MLWKM
 from ..experiments.intervals import MeanInterval, interval, pair_interval
+from ..words import say
 from .words import dataset_name, percent, range_name
 
 
@@ -219,7 +220,7 @@ class Case:
     @property
     def title(self) -> str:
         """What was run, in words."""
-        protocol = f"{self.protocol} protocol" if self.protocol else ""
+        protocol = say("{name} protocol", name=self.protocol) if self.protocol else ""
         parts = (dataset_name(self.dataset), protocol, range_name(self.range))
         return " · ".join(part for part in parts if part)
 
@@ -315,8 +316,12 @@ def _name(
     """The approach, then the model, share and trust where they differ between its lines."""
     shown: tuple[Callable[[], str], ...] = (
         lambda: key[1] or "unnamed model",
-        lambda: "all rows" if key[2] is None else f"{percent(key[2])} % of the rows",
-        lambda: "own λ" if key[3] is None else f"λ = {key[3]:g}",
+        lambda: (
+            say("all rows")
+            if key[2] is None
+            else say("{share} % of the rows", share=percent(key[2]))
+        ),
+        lambda: say("own λ") if key[3] is None else f"λ = {key[3]:g}",
     )
     varying = [text() for i, text in enumerate(shown, 1) if len({other[i] for other in same}) > 1]
     return ", ".join([key[0], *varying])

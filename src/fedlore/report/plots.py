@@ -24,7 +24,7 @@ from .panels import (
     plain_text,
     read_scores,
 )
-from .tables import meaning, paper_mean
+from .tables import paper_mean
 from .words import percent, seeds_in_words, spread
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
         axes.axvline(0, color=INK, linewidth=1)
         shown = set()
         for i, (line, _, gap) in enumerate(gaps):
-            reading = meaning(ours, gap)
-            clear = reading != "may be chance"
+            clear = not gap.low <= 0 <= gap.high
             fill = {} if clear else {"markerfacecolor": "none"}
             _dot(axes, i, gap, line, label=None if clear in shown else _CLEAR[clear], **fill)
             shown.add(clear)

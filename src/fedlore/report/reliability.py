@@ -43,9 +43,13 @@ def probability_table(rows: Sequence[Row]) -> list[TextTable]:
     if not found:
         return []
     there = [key for key in _SCORES if any(row.get(key) is not None for row in rows)]
-    least = min(map(bins_error, found.values()))
+    least = clearly_least(found)
     body: list[tuple[str | Cell, ...]] = [
-        (name, *_error_cells(found.get(name), least), *(_text(mean_of(mine, k)) for k in there))
+        (
+            name,
+            *_error_cells(found.get(name), name == least),
+            *(_text(mean_of(mine, k)) for k in there),
+        )
         for name, mine in by_approach(rows).items()
     ]
     head = ("approach", "calibration error, %", "90 % interval", *(_SCORES[key] for key in there))
@@ -126,11 +130,19 @@ def reliability_plot(
     return [Plot(name, title, subtitle, caption, 3.9, paint)]
 
 
-def _error_cells(bins: Sequence[ReliabilityBin] | None, best: float) -> list[Cell]:
+def clearly_least(found: Mapping[str, Sequence[ReliabilityBin]]) -> str | None:
+    """Whose calibration error is least, its whole interval below all others'."""
+    ends = {name: bins_interval(bins) for name, bins in found.items()}
+    best = min(found, key=lambda name: bins_error(found[name]))
+    clear = all(ends[best][1] < low for name, (low, _) in ends.items() if name != best)
+    return best if clear and len(found) > 1 else None
+
+
+def _error_cells(bins: Sequence[ReliabilityBin] | None, best: bool) -> list[Cell]:
     if bins is None:
         return [Cell("not known"), Cell("–")]
     error, (low, high) = bins_error(bins), bins_interval(bins)
-    return [Cell(f"{100 * error:.1f}", error == best), Cell(f"{100 * low:.1f} to {100 * high:.1f}")]
+    return [Cell(f"{100 * error:.1f}", best), Cell(f"{100 * low:.1f} to {100 * high:.1f}")]
 
 
 def _error_bars(bins: Sequence[ReliabilityBin]) -> list[list[float]]:

@@ -11,6 +11,7 @@ from ..core.history import Row, mean_of
 from ..core.metrics import per_class
 from ..experiments.intervals import MeanInterval, interval
 from ..look.tables import Cell, TextTable
+from ..words import say
 from . import published
 from .panels import (
     Case,
@@ -25,6 +26,7 @@ from .panels import (
     read_scores,
     shown_metric,
 )
+from .verdict import Scores, rank, scores_of
 from .words import SHORT, caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")
@@ -70,6 +72,7 @@ def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
     return text if math.isnan(value.half) else f"{text} ± {100 * value.half:.{digits}f}"
 
 
+MARKED = "The best of a column is marked where it can be told from the others."
 MANY = 8  # sites: a table with more has their quartiles in place of a column for each
 _QUARTILES = ("lowest", "25 %", "median", "75 %", "highest")
 
@@ -148,16 +151,23 @@ class ScoreColumn(NamedTuple):
     values: Sequence[float | None]
     form: str = ".4g"
     less: bool | None = None
+    scores: Sequence[Scores] = ()  # of each approach, to tell whether the best is clearly so
 
     @property
     def cells(self) -> list[Cell]:
-        """The best is marked, and what reads the same; alone, nobody is best."""
+        """The best is marked where it can be told from all others."""
         texts = ["–" if v is None else f"{v:{self.form}}" for v in self.values]
-        known = [value for value in self.values if value is not None]
-        if self.less is None or len(known) < 2:
-            return [Cell(text) for text in texts]
-        best = texts[self.values.index((min if self.less else max)(known))]
-        return [Cell(text, text == best) for text in texts]
+        best = None if self.less is None else clear_best(self.scores, less=self.less)
+        return [Cell(text, i == best) for i, text in enumerate(texts)]
+
+
+def clear_best(scores: Sequence[Scores], *, less: bool) -> int | None:
+    """Whose mean is best and cannot be a tie; None where nobody's is."""
+    known = {str(i): one for i, one in enumerate(scores) if one}
+    if len(known) < 2:
+        return None
+    found = rank(known, less=less)
+    return None if found.ties else int(found.order[0])
 
 
 def score_table(
@@ -187,7 +197,13 @@ def marks_table(rows: Sequence[Row]) -> list[TextTable]:
     """Balanced accuracy and macro F1; of ordered classes the error in grades and kappa too."""
     mine = by_approach(rows)
     columns = [
-        ScoreColumn(head, mean_scores(mine, key, scale), ".1f" if scale > 1 else ".3f", less)
+        ScoreColumn(
+            head,
+            mean_scores(mine, key, scale),
+            ".1f" if scale > 1 else ".3f",
+            less,
+            [scores_of(own, key) for own in mine.values()],
+        )
         for key, (head, scale, less) in MARKS.items()
         if any(row.get(key) is not None for row in rows)
     ]
@@ -225,18 +241,22 @@ def _percent(values: torch.Tensor, place: int) -> str:
 
 
 def accuracy_table(panel: Panel) -> TextTable:
-    """TA of every line at every client and on average, the best of each column marked."""
+    """TA of every line at every client and on average; a clear best of a column is marked."""
     paper = [paper_mean(panel.case, line) for line in panel.lines]
     columns: list[list[str | Cell]] = [[line.label for line in panel.lines]]
     columns.append([line.model for line in panel.lines])
-    for column in _columns(panel, "ta"):
-        best = _best(column)
-        columns.append([Cell(percent_text(v), i in best) for i, v in enumerate(column)])
+    for column, clients in zip(_columns(panel, "ta"), _groups(panel), strict=True):
+        scores = [
+            {(s.seed, s.client): s.ta for s in line.scores if s.client in clients}
+            for line in panel.lines
+        ]
+        best = clear_best(scores, less=False)
+        columns.append([Cell(percent_text(v), i == best) for i, v in enumerate(column)])
     head = ["approach", "model", *shown_clients(panel.clients), "mean"]
     if any(p is not None for p in paper):
         head.append(_papers(panel.case))
         columns.append(["–" if p is None else f"{p:.1f}" for p in paper])
-    title = f"Test accuracy, %{_at(panel)}"
+    title = say("Test accuracy, %") + _at(panel)
     body = zip(*columns, strict=True)
     return TextTable.of(title, head, body, _notes(panel), words=(0, 1))
 
@@ -248,7 +268,7 @@ def violations(panel: Panel) -> list[TextTable]:
         return []
     names = [line.label for line in panel.lines]
     body = zip(names, *(map(percent_text, column) for column in columns), strict=True)
-    title = f"Predictions outside the range, %{_at(panel)}"
+    title = say("Predictions outside the range, %") + _at(panel)
     note = "0 without a decimal means exactly none, at every seed."
     return [TextTable.of(title, ("approach", *shown_clients(panel.clients), "mean"), body, (note,))]
 
@@ -265,19 +285,19 @@ def differences(panel: Panel) -> list[TextTable]:
         cells = (line.label, f"{100 * theirs.mean:.1f}", f"{100 * gap.mean:+.1f}", span)
         body.append((*cells, meaning(name, gap)))
     head = ("against", "their accuracy, %", "difference", "95 % interval", "reading")
-    title = f"{name} minus the others, points of mean accuracy{_at(panel)}"
+    title = say("{name} minus the others, points of mean accuracy", name=name) + _at(panel)
     return [TextTable.of(title, head, body, ("Paired by seed.",), words=(0, 4))]
 
 
 def meaning(name: str, gap: MeanInterval) -> str:
     """A difference in words."""
     if math.isnan(gap.half):
-        return "one seed: no interval"
+        return say("one seed: no interval")
     if gap.low > 0:
-        return f"{name} is better"
+        return say("{name} is better", name=name)
     if gap.high < 0:
-        return f"{name} is worse"
-    return "may be chance"
+        return say("{name} is worse", name=name)
+    return say("may be chance")
 
 
 def print_tables(case: Case) -> list[TextTable]:
@@ -337,22 +357,16 @@ def _without_share(line: Line) -> str:
 
 def _columns(panel: Panel, metric: Metric) -> list[list[MeanInterval | None]]:
     """A score of each line at each client, and at last on average."""
-    groups = (*([client] for client in shown_clients(panel.clients)), panel.clients)
-    return [[line.interval(metric, clients) for line in panel.lines] for clients in groups]
+    return [[line.interval(metric, own) for line in panel.lines] for own in _groups(panel)]
+
+
+def _groups(panel: Panel) -> list[Sequence[str]]:
+    return [*([client] for client in shown_clients(panel.clients)), panel.clients]
 
 
 def shown_clients(clients: Sequence[str]) -> Sequence[str]:
     """The clients that have a column: of many there is the mean alone."""
     return clients if len(clients) <= MANY else ()
-
-
-def _best(column: Sequence[MeanInterval | None]) -> set[int]:
-    """Where the highest mean stands; values that read the same are marked the same."""
-    shown = [None if value is None else round(100 * value.mean, 1) for value in column]
-    known = [value for value in shown if value is not None]
-    if len(known) < 2:
-        return set()
-    return {i for i, value in enumerate(shown) if value == max(known)}
 
 
 def _is_papers(case: Case) -> bool:
@@ -371,27 +385,37 @@ def paper_mean(case: Case, line: Line) -> float | None:
 
 
 def _at(panel: Panel) -> str:
-    return "" if panel.share is None else f", at {percent(panel.share)} % of the training rows"
+    if panel.share is None:
+        return ""
+    return say(", at {share} % of the training rows", share=percent(panel.share))
 
 
 def _notes(panel: Panel) -> list[str]:
-    notes = ["The best of each column is marked."] if len(panel.lines) > 1 else []
+    notes = [say(MARKED)] if len(panel.lines) > 1 else []
     for line in panel.lines:
         silent = [s.abstained for s in line.scores if s.abstained]
         if silent:
             share = 100 * sum(silent) / len(line.scores)
-            notes.append(f"{line.label} gave no answer on {share:.1f} % of rows; they count wrong.")
+            text = "{line} gave no answer on {share} % of rows; they count wrong."
+            notes.append(say(text, line=line.label, share=f"{share:.1f}"))
     scores = [score for line in panel.lines for score in line.scores]
     covered = [score.coverage for score in scores if score.coverage is not None]
     widths = [score.width for score in scores if score.width is not None]
     if covered and widths:
         notes.append(
-            f"The ranges hold the true class of {100 * mean_score(covered):.1f} % of the test rows "
-            f"and allow {mean_score(widths):.1f} classes on average."
+            say(
+                "The ranges hold the true class of {share} % of the test rows and allow {width} "
+                "classes on average.",
+                share=f"{100 * mean_score(covered):.1f}",
+                width=f"{mean_score(widths):.1f}",
+            )
         )
     if panel.missing:
         notes.append(
-            f"Incomplete: {panel.missing} scores are missing, so some means stand on fewer seeds. "
-            "A mean counts only the seeds that have every client."
+            say(
+                "Incomplete: {count} scores are missing, so some means stand on fewer seeds. A "
+                "mean counts only the seeds that have every client.",
+                count=panel.missing,
+            )
         )
     return notes

@@ -1,11 +1,12 @@
 """Who is best, and whether that is more than chance: one sentence about all rows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.history import Row
 from ..experiments.intervals import MeanInterval, pair_interval
+from ..words import say
 from .panels import ShownMetric, by_approach, mean_score, shown_metric
 
 _FEWEST = 3  # sites that an interval over sites needs
@@ -21,43 +22,80 @@ class RunWinner:
     sentence: str
 
 
+Scores = dict[tuple[int, str], float]  # by seed and site
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Approaches by their mean, the best first, and what is known of their distance to it."""
+
+    order: tuple[str, ...]
+    means: dict[str, float]
+    gaps: dict[str, MeanInterval]  # of the best minus each other one
+    ties: tuple[str, ...]  # those that cannot be told from the best
+
+
+def rank(scores: Mapping[str, Scores], *, less: bool) -> Ranking:
+    """Approaches compared on the same seeds, or where there is one seed on the same sites.
+
+    One whose difference to the best may be 0 is a tie.
+    """
+    means = {name: mean_score(list(found.values())) for name, found in scores.items()}
+    order = sorted(means, key=lambda name: means[name] if less else -means[name])
+    best, rest = order[0], order[1:]
+    gaps = {name: _gap(scores[best], scores[name]) for name in rest}
+    ends = {name: -gap.high if less else gap.low for name, gap in gaps.items()}
+    ties = tuple(name for name in rest if not ends[name] > 0)  # NaN of a single pair is a tie
+    return Ranking(tuple(order), means, gaps, ties)
+
+
 def verdict(rows: Sequence[Row], unit: str = "", metric: str = "") -> RunWinner | None:
     """The winner among approaches that were all run; None where there is nothing to compare.
 
-    Approaches are compared on the same seeds, or where there is one seed on the same sites. One
-    whose difference to the best may be 0 is a tie, and a tie is not called a win. Best is by the
-    `metric`, where one was asked for.
+    A tie is not called a win. Best is by the `metric`, where one was asked for.
     """
     by = shown_metric(rows, metric)
-    sign = -1.0 if by.less else 1.0
-    scores = {name: _scores(mine, by.key) for name, mine in by_approach(rows).items()}
+    scores = {name: scores_of(mine, by.key) for name, mine in by_approach(rows).items()}
     scores = {name: found for name, found in scores.items() if found}
     if len(scores) < 2:
         return None
-    means = {name: mean_score(list(found.values())) for name, found in scores.items()}
-    order = sorted(means, key=lambda name: -sign * means[name])
-    best, rest = order[0], order[1:]
-    gaps = {name: _gap(scores[best], scores[name]) for name in rest}
-    ends = {name: gap.low if sign > 0 else -gap.high for name, gap in gaps.items()}
-    ties = tuple(name for name in rest if not ends[name] > 0)  # NaN of a single pair is a tie
-    shown = _shown(means[best], by, unit)
+    ranking = rank(scores, less=by.less)
+    best, means, ties = ranking.order[0], ranking.means, ranking.ties
+    over = _over(scores[best])
     if not ties:
-        gap, over = gaps[rest[0]], _over(scores[best])
+        gap, next_one = ranking.gaps[ranking.order[1]], ranking.order[1]
         low, high = sorted(abs(end) for end in (gap.low, gap.high))
-        how = f"{100 * low:.1f} to {100 * high:.1f} points more than {rest[0]}, the next"
+        text = (
+            "{best} is right on {score} of test rows: {low} to {high} points more than {next}, the "
+            "next best (95 % {over})."
+        )
+        ends = {"low": f"{100 * low:.1f}", "high": f"{100 * high:.1f}"}
         if by.less:
-            how = f"{low:.3g} to {high:.3g} less than {rest[0]}, the next"
-        return RunWinner(best, means[best], ties, f"Best: {best}, {shown} ({how}; 95 % {over}).")
-    if math.isnan(gaps[ties[0]].half):
-        why = "one seed cannot tell more: --seeds 5 gives intervals"
-    else:
-        why = f"95 % {_over(scores[best])}"
-    names = ", ".join(f"{name} {_shown(means[name], by, unit)}" for name in ties)
-    text = f"No clear winner: {best} has the best mean, {shown}, but cannot be told from {names}"
-    return RunWinner(best, means[best], ties, f"{text} ({why}).")
+            text = "{best} misses least, {score}: {low} to {high} less than {next}, the next best "\
+                "(95 % {over})."  # fmt: skip
+            ends = {"low": f"{low:.3g}", "high": f"{high:.3g}"}
+        elif by.key != "ta":
+            text = "{best} is best, {score}: {low} to {high} points more than {next}, the next best "\
+                "(95 % {over})."  # fmt: skip
+        shown = _shown(means[best], by, unit)
+        said = say(text, best=best, score=shown, next=next_one, over=over, **ends)
+        return RunWinner(best, means[best], ties, said)
+    why = f"95 % {over}"
+    if math.isnan(ranking.gaps[ties[0]].half):
+        why = say("one seed cannot tell more: --seeds 5 gives intervals")
+    said = say(
+        "No clear winner: {best} has the best mean, {score}, but cannot be told from {others} "
+        "({why}).",
+        best=best,
+        score=_shown(means[best], by, unit),
+        others=", ".join(f"{name} {_shown(means[name], by, unit)}" for name in ties),
+        why=why,
+    )
+    return RunWinner(best, means[best], ties, said)
 
 
-def _scores(rows: Sequence[Row], key: str) -> dict[tuple[int, str], float]:
+def scores_of(rows: Sequence[Row], key: str) -> Scores:
+    """A score by seed and site."""
     return {
         (int(row.get("seed") or 0), str(row["client"])): float(row[key] or 0.0)
         for row in rows
@@ -65,7 +103,7 @@ def _scores(rows: Sequence[Row], key: str) -> dict[tuple[int, str], float]:
     }
 
 
-def _gap(ours: dict[tuple[int, str], float], theirs: dict[tuple[int, str], float]) -> MeanInterval:
+def _gap(ours: Scores, theirs: Scores) -> MeanInterval:
     """The mean difference, paired by seed; where there is one seed, by site."""
     both = [place for place in ours if place in theirs]
     seeds = sorted({seed for seed, _ in both})
@@ -78,11 +116,11 @@ def _gap(ours: dict[tuple[int, str], float], theirs: dict[tuple[int, str], float
     return found if len(seeds) > 1 or len(groups) >= _FEWEST else MeanInterval(found.mean, math.nan)
 
 
-def _over(scores: dict[tuple[int, str], float]) -> str:
+def _over(scores: Scores) -> str:
     seeds, sites = ({place[i] for place in scores} for i in (0, 1))
     if len(seeds) > 1:
-        return f"interval over {len(seeds)} seeds"
-    return f"interval over {len(sites)} sites, one seed"
+        return say("interval over {count} seeds", count=len(seeds))
+    return say("interval over {count} sites, one seed", count=len(sites))
 
 
 def _shown(value: float, by: ShownMetric, unit: str) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from ..words import say
+
 MEANINGS = {
     "local best": "a site on its own: the best of the models it can make itself (linear, extra "
     "trees, boosted trees; with and without the expert's word), chosen by cross-validation on its "
@@ -39,7 +41,7 @@ WHOSE_WEIGHTS = {
 METRICS = (
     "Test accuracy is the share of a client's own test rows that were predicted right; outside the "
     "range is the share of predictions that the client's knowledge does not allow. "
-    "Means count every client the same. "
+    "Means count every client the same."
 )
 INTERVALS = (
     "The number after ± is half of the 95 % interval of the mean over {seeds} seeds (Student's t)."
@@ -80,7 +82,7 @@ _SIMULATED = (
 
 def dataset_name(dataset: str) -> str:
     """A data set as people call it."""
-    return _DATASETS.get(dataset, dataset)
+    return say(_DATASETS.get(dataset, dataset))
 
 
 def range_name(kind: str) -> str:
@@ -91,8 +93,8 @@ def range_name(kind: str) -> str:
     """
     level = kind.removeprefix("conformal")
     if level != kind and level:
-        return f"conformal ranges at {level} %"
-    return _RANGES.get(kind, f"{kind} ranges" if kind else "")
+        return say("conformal ranges at {level} %", level=level)
+    return say(_RANGES[kind]) if kind in _RANGES else f"{kind} ranges" if kind else ""
 
 
 def caveats(dataset: str, kind: str) -> list[str]:
@@ -104,7 +106,7 @@ def caveats(dataset: str, kind: str) -> list[str]:
         said.append(_ORACLE)
     if kind.startswith("conformal"):
         level = kind.removeprefix("conformal")
-        said.append(_CONFORMAL.format(level=f" at {level} %" if level else ""))
+        said.append(say(_CONFORMAL, level=say(" at {level} %", level=level) if level else ""))
     return said
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ..core.history import Row, mean_of
 from ..look.page import Section, colour, page, save_page
 from ..look.plots import Plot, draw
 from ..look.tables import TextTable, literal, markdown
+from ..words import say
 from . import words
 from .panels import Case, Score, by_approach, cases, plain_text, read_scores
 from .plots import confusion_matrix, panel_plots, rounds_curve, share_curve, trust_curve
@@ -21,6 +23,7 @@ from .reliability import (
     reliability_plot,
 )
 from .tables import (
+    MARKED,
     ScoreColumn,
     case_tables,
     class_tables,
@@ -29,6 +32,7 @@ from .tables import (
     score_table,
     shown_clients,
 )
+from .verdict import scores_of, verdict
 from .words import caveats
 
 if TYPE_CHECKING:
@@ -64,7 +68,19 @@ def write_report(
         terms = _terms({s.approach for s in scores}, {s.model for s in scores})
         terms |= TERMS if diagrams_of(rows) else {}
     shown = {plain_text(k): plain_text(v) for k, v in (*facts.items(), *more.items())}
-    html = page(title, facts=shown, reading=reading, terms=terms, sections=sections)
+    headline = sections[0].headline if len(sections) == 1 else ""
+    if headline:  # one answer: the page begins with it
+        sections = [replace(sections[0], headline="")]
+    headline = plain_text(shown.pop("in short", headline))
+    html = page(
+        title,
+        facts={},
+        made=shown,
+        headline=headline,
+        reading=reading,
+        terms=terms,
+        sections=sections,
+    )
     files = {"tables.md": _as_markdown(title, sections), "report.html": html}
     save_page(Path(out_dir), files, [one for section in sections for one in section.plots])
     return Path(out_dir) / "report.html"
@@ -107,7 +123,14 @@ def _section(
         tuple(words.caveats(case.dataset, case.range)),
         (*tables, *class_tables(mistakes, classes)),
         tuple(draw(plot) for plot in made),
+        _headline(case, own),
     )
+
+
+def _headline(case: Case, rows: Sequence[Row]) -> str:
+    """Who is best, in one sentence, where one comparison was made."""
+    said = verdict(rows) if len(case.panels()) == 1 and not case.swept("trust") else None
+    return "" if said is None else said.sentence
 
 
 def _belongs(row: Row, case: Case) -> bool:
@@ -128,19 +151,22 @@ def _find(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
     """What the rows themselves say about how they were made."""
     seeds = sorted({score.seed for score in scores})
     run = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 2
-    found = {"seeds": f"{seeds[0]} to {seeds[-1]}" if run else ", ".join(map(str, seeds))}
+    found = {
+        "seeds": say("{low} to {high}", low=seeds[0], high=seeds[-1])
+        if run
+        else ", ".join(map(str, seeds))
+    }
     for key, name in (("config", "settings (hash)"), ("versions", "versions")):
         values = list(dict.fromkeys(plain_text(row[key]) for row in rows if row.get(key)))
         if values:
-            more = f" and {len(values) - 6} more" if len(values) > 6 else ""
+            more = f" (+ {len(values) - 6})" if len(values) > 6 else ""
             found[name] = ", ".join(values[:6]) + more
     return found
 
 
 def _how_to_read(scores: Sequence[Score]) -> list[str]:
     seeds = len({score.seed for score in scores})
-    chance = words.INTERVALS.format(seeds=seeds) if seeds > 1 else words.ONE_SEED
-    return [words.METRICS + chance]
+    return [words.METRICS, say(words.INTERVALS, seeds=seeds) if seeds > 1 else words.ONE_SEED]
 
 
 def _terms(approaches: set[str], models: set[str]) -> dict[str, str]:
@@ -177,34 +203,51 @@ def number_section(rows: Sequence[Row], unit: str) -> Section:
     warnings = tuple(dict.fromkeys(text for kind in sorted(kinds) for text in caveats(*kind)))
     held = reliability_plot(coverages_of(rows), "coverage", "", number=True)
     drawings = tuple(draw(plot) for plot in (_errors(rows, unit), *held))
-    return Section("Results", warnings, (*_tables(rows, unit), *coverage_table(rows)), drawings)
+    tables, said = (*_tables(rows, unit), *coverage_table(rows)), verdict(rows, unit)
+    return Section("Results", warnings, tables, drawings, "" if said is None else said.sentence)
 
 
 def _tables(rows: Sequence[Row], unit: str) -> list[TextTable]:
     """RMSE at every site, and every score on average."""
     clients = shown_clients(list(dict.fromkeys(plain_text(row["client"]) for row in rows)))
     mine = by_approach(rows)
-    sites = [
-        ScoreColumn(c, [mean_of([r for r in own if r["client"] == c], "rmse")
-                        for own in mine.values()], less=True)
+    groups = [
+        (c, {name: [r for r in own if r["client"] == c] for name, own in mine.items()})
         for c in clients
-    ]  # fmt: skip
-    sites.append(ScoreColumn("mean", mean_scores(mine, "rmse", 1.0), less=True))
+    ]
+    sites = [_column("mean" if own is mine else c, own, "rmse", less=True)
+             for c, own in (*groups, ("", mine))]  # fmt: skip
     scores = [
-        ScoreColumn(head, mean_scores(mine, key, 100.0 if "%" in head else 1.0), less=less)
+        _column(head, mine, key, 100.0 if "%" in head else 1.0, less=less)
         for key, (head, less) in _SCORES.items()
     ]
-    title = f"All scores, mean over clients{f' (in {unit})' if unit else ''}"
+    title = "All scores, mean over clients"
     return [
         score_table(f"RMSE{f' in {unit}' if unit else ''}", mine, sites, _silence(rows)),
         score_table(title, mine, scores),
     ]
 
 
+def _column(
+    head: str,
+    mine: Mapping[str, Sequence[Row]],
+    key: str,
+    scale: float = 1.0,
+    *,
+    less: bool | None,
+) -> ScoreColumn:
+    scores = [scores_of(own, key) for own in mine.values()]
+    return ScoreColumn(head, mean_scores(mine, key, scale), less=less, scores=scores)
+
+
 def _silence(rows: Sequence[Row]) -> list[str]:
     silent = {name: mean_of(mine, "abstained") for name, mine in by_approach(rows).items()}
-    return ["The best of each column is marked."] + [
-        f"{name} names no number on {100 * share:.1f} % of rows; they do not count."
+    return [say(MARKED)] + [
+        say(
+            "{name} names no number on {share} % of rows; they do not count.",
+            name=name,
+            share=f"{100 * share:.1f}",
+        )
         for name, share in silent.items()
         if share
     ]

@@ -11,7 +11,7 @@ from ..bundle.serve.guard import OPEN, Doorkeeper, ServeLimits, check_host, name
 from ..bundle.serve.server import run_app
 from ..errors import FedloreError
 from ..look.page import THEME
-from ..words import LANGUAGE, LANGUAGES
+from ..words import LANGUAGE, pick_language
 from .draft import Stale, Workplace, Workspace
 from .routes import add_routes
 
@@ -55,8 +55,7 @@ def _only_json(request: Request) -> None:
 
 async def _speak(request: Request) -> None:
     """Findings and reasons in the language that the page asks for."""
-    wanted = request.headers.get("accept-language", "")[:2]
-    LANGUAGE.set(wanted if wanted in LANGUAGES else "en")
+    LANGUAGE.set(pick_language(request.headers.get("accept-language", "")))
 
 
 def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:
@@ -66,7 +65,7 @@ def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:
     languages = sorted(
         path.removeprefix("/page/words.").removesuffix(".json")
         for path in contents
-        if path.startswith("/page/words.")
+        if path.startswith("/page/words.") and path.endswith(".json")
     )
 
     @app.get("/")

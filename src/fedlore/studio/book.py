@@ -18,6 +18,7 @@ from ..knowledge.signing import check_signed
 from ..look.page import COLOURS, Section, page
 from ..look.plots import DrawnPlot, Plot, draw
 from ..look.tables import TextTable
+from ..words import say
 from .checks import judge, read_schema
 from .draft import now
 from .grids import RuleGrid, read_grids, sources_in
@@ -117,13 +118,13 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
         *_formula_sections(values, read_schema(members)),
         *_shapes(sources_in(values, "shape")),
     ]
-    findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
+    findings = [(say(f.severity), str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
     sections.append(
         Section(title, tables=(_words("Findings", ("kind", "place", "finding"), findings),))
     )
     return page(
-        f"Rule book: {name}",
+        say("Rule book: {name}", name=name),
         facts={k: v for k, v in facts.items() if v},
         reading=[
             "A rule applies where all its conditions hold; an empty cell holds for any value."
@@ -146,18 +147,25 @@ def _features(members: Mapping[str, bytes]) -> Section:
     if schema is None:
         return Section("Features", warnings=("The features are not declared well.",))
     rows = [
-        (f.name, f.unit, "" if f.levels else f"{f.low:g} to {f.high:g}", ", ".join(f.levels))
-        for f in schema.features
+        (f.name, f.unit, "" if f.levels else _span(f), ", ".join(f.levels)) for f in schema.features
     ]
-    answers = f"Answers in {schema.label}: {', '.join(schema.classes[:60])}"
+    answers = say(
+        "Answers in {label}: {classes}",
+        label=schema.label,
+        classes=", ".join(schema.classes[:60]),
+    )
     head = ("name", "unit", "scope", "levels")
     return Section(
         "Features and answers", tables=(_words("Columns of a row", head, rows, answers),)
     )
 
 
+def _span(feature: Feature) -> str:
+    return say("{low} to {high}", low=f"{feature.low:g}", high=f"{feature.high:g}")
+
+
 def _rules(grid: RuleGrid) -> Section:
-    title = f"{_TITLES[grid.side]}: {grid.file}{', ' + grid.sheet if grid.sheet else ''}"
+    title = f"{say(_TITLES[grid.side])}: {grid.file}{', ' + grid.sheet if grid.sheet else ''}"
     if grid.fault:
         return Section(title, warnings=(grid.fault,))
     rows = [
@@ -165,7 +173,7 @@ def _rules(grid: RuleGrid) -> Section:
         for i, row in enumerate(grid.rows)
         if any(map(str.strip, row))
     ]
-    note = [f"When several rules apply: {grid.hit}"] if grid.hit else []
+    note = [say("When several rules apply: {hit}", hit=grid.hit)] if grid.hit else []
     head: tuple[str, ...] = ("row", *grid.header)
     if len(head) > MOST_COLUMNS:
         head, rows = ("row", "cells"), [(row[0], _say_cells(grid, row[1:])) for row in rows]
@@ -186,7 +194,7 @@ def _shapes(stated: Sequence[Mapping[str, Any]]) -> list[Section]:
 
 
 def _formula_sections(values: Mapping[str, Any], schema: Schema | None) -> list[Section]:
-    rows = [(_TITLES[side], key, str(text)) for side, key, text in _written(values)]
+    rows = [(say(_TITLES[side]), key, str(text)) for side, key, text in _written(values)]
     if not rows:
         return []
     table = _words("As they are written", ("says", "as", "formula"), rows)

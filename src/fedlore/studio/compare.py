@@ -27,6 +27,7 @@ from .maps import ends_of, middle_of, thresholds
 
 MOST_ASKED = 120_000
 REGIONS = 12  # shown of one comparison
+ROWS_SHOWN = 20  # own rows that change, one by one
 
 
 @dataclass(frozen=True)
@@ -224,9 +225,13 @@ def _around(stops: Sequence[Stops], places: NDArray[np.int64]) -> dict[str, str]
     return {name: text for name, text in each if text is not None}
 
 
-def _own(old: Checkup, new: Checkup, rows: Tensor | None) -> dict[str, int] | None:
-    """How many of the site's own rows are answered otherwise."""
+def _own(old: Checkup, new: Checkup, rows: Tensor | None) -> dict[str, Any] | None:
+    """How many of the site's own rows are answered otherwise, and the first of them."""
     if rows is None:
         return None
-    _, _, changed = _answers(old, new, rows)
-    return {"all": len(rows), "changed": int(changed.sum())}
+    words, _, changed = _answers(old, new, rows)
+    shown = [
+        {"line": i + 2, "before": words[i][0], "after": words[i][1]}
+        for i in np.flatnonzero(changed)[:ROWS_SHOWN].tolist()
+    ]
+    return {"all": len(rows), "changed": int(changed.sum()), "rows": shown}

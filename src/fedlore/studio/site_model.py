@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..answers import Measured
 from ..bundle import Bundle, read_bundle
-from ..bundle.serve.answer import Answerer, Silent
+from ..bundle.serve.answer import Answerer, Silent, in_words
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
@@ -46,7 +46,7 @@ class SiteBundle:
             known = checkup.knowledge
             if known is None or known.schema is None or schema.names != known.schema.names:
                 raise FedloreError("the model has other features than the draft")
-            return {**answering(x.double())[0][0], "name": self._path.name}
+            return {**in_words(answering(x.double())[0][0]), "name": self._path.name}
         except (FedloreError, Silent) as error:
             return {"name": self._path.name, "fault": str(error)}
 

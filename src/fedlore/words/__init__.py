@@ -1,9 +1,11 @@
 """Findings and reasons in words: code makes values, one file per language makes sentences.
 
-A value has a kind, perhaps a case of that kind, and arguments by name. Another language is another
-file like `en`, with the same keys.
+A value has a kind, perhaps a case of that kind, and arguments by name. Texts of pages stand in
+English where they are used, as `say(...)`. Another language is another file like `zh`: the same
+keys, and in `TEXTS` its words for every text that pages say.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,8 +18,16 @@ Arguments = Mapping[str, Any]
 Sentence = str | Callable[[Arguments], str]  # a format string, or a function where words depend
 
 LANGUAGES: dict[str, ModuleType] = {"en": en, "zh": zh}
+
+
+def pick_language(wanted: str) -> str:
+    """The language of a header such as `zh-CN,zh;q=0.9`, or English."""
+    return wanted[:2] if wanted[:2] in LANGUAGES else "en"
+
+
 #: What sentences are made in where nobody names a language; a service sets it for each request.
-LANGUAGE: ContextVar[str] = ContextVar("LANGUAGE", default="en")
+_USUAL: str = pick_language(os.environ.get("FEDLORE_LANGUAGE", "en"))
+LANGUAGE: ContextVar[str] = ContextVar("LANGUAGE", default=_USUAL)
 
 _OTHERS: tuple[Sentence, Sentence] = ("{error}", "")
 
@@ -54,6 +64,16 @@ class Reason:
 
     def __str__(self) -> str:
         return self.text
+
+
+def say(text: str, /, **values: object) -> str:
+    """A text of a page in the language of the moment; English is what the code says itself.
+
+    >>> say("{rows} rows of {site}", rows=3, site="plant-1")
+    '3 rows of plant-1'
+    """
+    found = LANGUAGES[LANGUAGE.get()].TEXTS.get(text, text)
+    return str(found).format_map(values) if values else str(found)
 
 
 def fill(sentence: Sentence, arguments: Arguments) -> str:

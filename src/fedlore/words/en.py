@@ -1,12 +1,15 @@
 """English."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Sentence = str | Callable[[Mapping[str, Any]], str]
 
 SHOWN = 5  # rows named in a sentence
+#: Texts of pages by the English one; English is what the code says.
+TEXTS: dict[str, str] = {}
 
 #: What can be wrong over the whole scope: the sentence of a finding, and of what stayed open.
 _CLAIMS: dict[str, str] = {
@@ -440,6 +443,61 @@ def share_words(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in named.items())
 
 
+_SHARED = {
+    "network": "the shared network",
+    "one_shot": "the federation's one-shot model",
+    "boost": "the federation's boosted trees",
+}
+
+
+def count_opinions(own: Sequence[str]) -> list[tuple[str, int]]:
+    """Answers and how many say each, the commonest first."""
+    return sorted(Counter(own).items(), key=lambda pair: -pair[1])
+
+
+def _opinions(a: Mapping[str, Any]) -> str:
+    """Who of an ensemble says what by itself."""
+    counted, own = count_opinions(a["own"]), len(a["own"])
+    parts = []
+    if len(counted) == 1:
+        all_of = {1: "your own model says", 2: "both your own models say"}
+        parts.append(f"{all_of.get(own, f'all {own} of your own models say')} {counted[0][0]}")
+    elif counted:
+        (most, count), *others = counted
+        verb = "says" if count == 1 else "say"
+        first = f"{count} of your {own} own models {verb} {most}"
+        parts.append(", ".join([first, *(f"{n} {answer}" for answer, n in others)]))
+    parts += [f"{_SHARED[name]} leans to {answer}" for name, answer in a["shared"].items()]
+    return "; ".join(parts)
+
+
+def number_span(values: Sequence[float], to: str) -> str:
+    """Numbers from the least to the greatest, one where they read the same."""
+    ends = dict.fromkeys(f"{end:.4g}" for end in (min(values), max(values)))
+    return to.join(ends)
+
+
+def _number_opinions(a: Mapping[str, Any]) -> str:
+    own = len(a["own"])
+    parts = [f"{_SHARED[name]} {value:.4g}" for name, value in a["shared"].items()]
+    if own:
+        who = "your own model says" if own == 1 else f"your {own} own models say"
+        parts.insert(0, f"{who} {number_span(a['own'], ' to ')}")
+    return "; ".join(parts)
+
+
+def _change(a: Mapping[str, Any]) -> str:
+    before, after, answer = (
+        value if isinstance(value, str) else f"{value:.5g}"
+        for value in (a["before"], a["after"], a["answer"])
+    )
+    unit = f" {a['unit']}" if a["unit"] else ""
+    return (
+        f"smallest change to another answer: {a['feature']} {after}{unit} in place of {before} "
+        f"makes it {answer} (one input at a time, {a['grid']} values of each tried)"
+    )
+
+
 def effect_words(effects: Mapping[str, float]) -> str:
     """Inputs with how far each moved the answer."""
     return ", ".join(f"{name} ({by:+.2g})" for name, by in effects.items())
@@ -513,6 +571,11 @@ REASONS: dict[str, Sentence] = {
         f"{number_text(a['low'])} to {number_text(a['high'])}"
     ),
     "inputs": lambda a: f"moved most by {effect_words(a['effects'])}",
+    "opinions": _opinions,
+    "opinions-number": _number_opinions,
+    "change": _change,
+    "change-none": "no input by itself brings another answer within its scope ({grid} values of "
+    "each tried)",
     "members": lambda a: f"weights: {share_words(a['shares'])}",
     # what lies outside
     "scope-level": "out of scope: {feature} has a level that nobody named",

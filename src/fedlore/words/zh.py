@@ -6,10 +6,11 @@ from typing import Any
 from .en import (
     SHOWN,
     Sentence,
+    count_opinions,
     effect_words,
+    number_span,
     number_text,
     round_confidence,
-    share_words,
     show_value,
 )
 
@@ -311,6 +312,54 @@ def _missing(a: Mapping[str, Any]) -> str:
     return f"缺少 {a['feature']}：{rules}"
 
 
+_SHARED = {
+    "network": "共享网络",
+    "one_shot": "联邦的一次性模型",
+    "boost": "联邦的提升树",
+}
+
+
+def _opinions(a: Mapping[str, Any]) -> str:
+    counted, own = count_opinions(a["own"]), len(a["own"])
+    parts = []
+    if len(counted) == 1:
+        parts.append(f"本站点的 {own} 个模型都说 {counted[0][0]}")
+    elif counted:
+        each = "，".join(f"{n} 个说 {answer}" for answer, n in counted)
+        parts.append(f"本站点的 {own} 个模型中，{each}")
+    parts += [f"{_SHARED[name]}偏向 {answer}" for name, answer in a["shared"].items()]
+    return "；".join(parts)
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    known = {**_SHARED, "expert": "专家"}
+    return "，".join(f"{known.get(n) or _member(n)} {100 * w:.3g} %" for n, w in shares.items())
+
+
+def _member(name: str) -> str:
+    own, _, over = name.partition(", correcting the expert")
+    return TEXTS.get(own, own) + ("（修正专家）" if name != own else "") + over
+
+
+def _number_opinions(a: Mapping[str, Any]) -> str:
+    parts = [f"{_SHARED[name]}说 {value:.4g}" for name, value in a["shared"].items()]
+    if a["own"]:
+        parts.insert(0, f"本站点的 {len(a['own'])} 个模型说 {number_span(a['own'], ' 到 ')}")
+    return "；".join(parts)
+
+
+def _change(a: Mapping[str, Any]) -> str:
+    before, after, answer = (
+        value if isinstance(value, str) else f"{value:.5g}"
+        for value in (a["before"], a["after"], a["answer"])
+    )
+    unit = f" {a['unit']}" if a["unit"] else ""
+    return (
+        f"使答案改变的最小变化：{a['feature']} 由 {before} 变为 {after}{unit}，答案变为 {answer}"
+        f"（每次只改一个输入，各试 {a['grid']} 个值）"
+    )
+
+
 _SIDES = {"expert": "专家的公式", "lower": "至少", "upper": "至多"}
 _SAME_RANGE = "（在范围相同的行之间）"
 
@@ -359,10 +408,446 @@ REASONS: dict[str, Sentence] = {
         f"{number_text(a['high'])} 之内"
     ),
     "inputs": lambda a: f"影响最大的输入：{effect_words(a['effects'])}",
-    "members": lambda a: f"参与者：{share_words(a['shares'])}",
+    "opinions": _opinions,
+    "opinions-number": _number_opinions,
+    "change": _change,
+    "change-none": "在适用范围内，单独改变任何一个输入都不会改变答案（各试 {grid} 个值）",
+    "members": lambda a: f"权重：{_shares(a['shares'])}",
     "scope-level": "超出适用范围：{feature} 的取值没有人列出",
     "scope-number": lambda a: (
         f"超出适用范围：{a['feature']} = {number_text(a['value'])}"
         f"{' ' + a['unit'] if a['unit'] else ''}，知识适用于 {a['low']:g} 到 {a['high']:g}"
     ),
+}
+
+_MODELS = {"network": "网络", "ensemble": "集成"}
+
+
+def _with_model(sentence: Sentence) -> Sentence:
+    """The same with {model}, who answers beside the expert, in Chinese."""
+
+    def said(a: Mapping[str, Any]) -> str:
+        named = {**a, "model": _MODELS.get(a["model"], a["model"])}
+        return sentence.format_map(named) if isinstance(sentence, str) else sentence(named)
+
+    return said
+
+
+_DECIDERS = ("expert-", "both-", "no-expert", "model-", "mixed-number")
+REASONS |= {kind: _with_model(s) for kind, s in REASONS.items() if kind.startswith(_DECIDERS)}
+
+#: Texts of pages by the English one; `say` finds them, and a test that none is missing.
+TEXTS: dict[str, str] = {
+    # the page of a service
+    "This service needs a token": "此服务需要令牌",
+    "Enter": "进入",
+    "Paste a row from a spreadsheet, or fill in the fields": "从电子表格粘贴一行，或填写各栏",
+    "values in the order below, or two lines: names and values": "按下列顺序的值，或两行：名称和值",
+    "Predict": "预测",
+    "Answer": "答案",
+    "The answer will be here: the prediction, what the rules allow, and why.": (
+        "答案将显示在这里：预测、规则允许什么、为什么。"
+    ),
+    "What would change it": "什么会改变答案",
+    "Allowed": "允许",
+    "Holds": "成立",
+    "How sure": "有多确定",
+    "Probabilities": "概率",
+    "Where it lies": "位于何处",
+    "Why": "为什么",
+    "Is it still true?": "是否仍然成立？",
+    "Day": "日期",
+    "Write down": "记下",
+    "language": "语言",
+    "{low} to {high}": "{low} 到 {high}",
+    "{site}: how much {label}?": "{site}：{label} 是多少？",
+    "{site}: which {label}?": "{site}：{label} 是哪一个？",
+    "The row has {count} values, {needed} are needed: {names}": (
+        "该行有 {count} 个值，需要 {needed} 个：{names}"
+    ),
+    "{name} is missing": "缺少 {name}",
+    "{name} is not a number: {text}": "{name} 不是数字：{text}",
+    "The range leaves nothing else.": "范围只留下这一个。",
+    "The expert decided.": "由专家决定。",
+    "The model decided.": "由模型决定。",
+    "Expert and model together.": "由专家和模型共同决定。",
+    "{predicted} {unit}, with 90 % from {first} to {last}; allowed from {low} to {high}": (
+        "{predicted} {unit}，90 % 在 {first} 到 {last}；允许 {low} 到 {high}"
+    ),
+    "{low} to {high}; with 90 % from {first} to {last}": (
+        "{low} 到 {high}；90 % 在 {first} 到 {last}"
+    ),
+    "One test differs from its mean by {noise} {unit} (sd), the model's mean from the true one by "
+    "{ignorance}.": (
+        "单次测量与其均值相差 {noise} {unit}（标准差），模型的均值与真值相差 {ignorance}。"
+    ),
+    "classes": "个类别",
+    "This row is unlike all that was learned from: more is unknown than noise.": (
+        "该行与学习过的所有行都不同：未知多于噪声。"
+    ),
+    "Some values lie outside the scope that the expert declared: the rules were not made for "
+    "them.": ("有的值在专家声明的适用范围之外：规则不是为它们制定的。"),
+    "The expert holds several answers equally likely.": "专家认为几个答案同样可能。",
+    "The expert is silent.": "专家没有意见。",
+    "The expert says {answer}.": "专家说 {answer}。",
+    "Trust {trust}.": "trust 为 {trust}。",
+    "allowed": "允许",
+    "excluded by the range": "被范围排除",
+    "asking …": "正在询问……",
+    "{input} {value}: {answer}": "{input} {value}：{answer}",
+    "The service does not answer.": "服务没有应答。",
+    "This token is not the one.": "令牌不对。",
+    "Model {model} of {day}. What is typed here is answered by this site's own service and goes "
+    "nowhere else.": "模型 {model}，{day}。在此输入的内容只由本站点自己的服务回答，不会传到别处。",
+    "Measured {label} of the row above": "上面一行测得的 {label}",
+    "alarm, since {since}": "报警，自 {since} 起",
+    "{rows} rows": "{rows} 行",
+    "The bar is full where the evidence against a claim raises an alarm.": (
+        "条满之处，反对该说法的证据引发报警。"
+    ),
+    "{left} more questions have less.": "另有 {left} 个问题的证据更少。",
+    "The measured {label} is not a number.": "测得的 {label} 不是数字。",
+    "The measured {label} is missing.": "缺少测得的 {label}。",
+    "Written down: {rows} rows.": "已记下：{rows} 行。",
+    "This row, with this answer and day, is there already.": "这一行连同该答案和日期已经在内。",
+    # what sets and intervals promise
+    "{outside} of these {rows} labels lie outside the range": (
+        "这 {rows} 个标签中有 {outside} 个在范围之外"
+    ),
+    "Does not hold with {level}: {beyond}, which no answer leaves; the whole range is given and "
+    "holds {share} of them, of new rows like them between {low} and {high} with {sure}": (
+        "不能以 {level} 成立：{beyond}，而答案不会超出范围；给出整个范围，它包含其中的 {share}，"
+        "对同类新行以 {sure} 在 {low} 到 {high} 之间"
+    ),
+    "Holds for about {level} of new rows like the {rows} of this site, each seen by models that "
+    "had not learned from it; the model that answers learned from all of them, so this is no "
+    "guarantee{known}": (
+        "对与本站点这 {rows} 行同类的新行，约有 {level} 成立；每行都由没有学过它的模型检验，而作答"
+        "的模型学过全部这些行，因此这不是保证{known}"
+    ),
+    "Holds with {level} for new rows like the {rows} it was calibrated on, if nothing was learned "
+    "from them; for these {rows} the share that is held lies between {low} and {high} with "
+    "{sure}{known}": (
+        "对与校准用的 {rows} 行同类的新行以 {level} 成立，前提是没有从这些行学习；对这 {rows} 行，"
+        "成立的比例以 {sure} 在 {low} 到 {high} 之间{known}"
+    ),
+    # reports
+    "What the names and numbers mean": "名称和数字的含义",
+    "How this was made": "本页如何得出",
+    "Results": "结果",
+    "seeds": "种子",
+    "settings (hash)": "设置（哈希）",
+    "versions": "版本",
+    "approach": "方法",
+    "model": "模型",
+    "mean": "平均",
+    "class": "类别",
+    "score": "指标",
+    "value": "数值",
+    "training rows": "训练行",
+    "against": "对比",
+    "their accuracy, %": "其正确率，%",
+    "difference": "差",
+    "95 % interval": "95 % 区间",
+    "90 % interval": "90 % 区间",
+    "reading": "解读",
+    "not known": "未知",
+    "{best} is right on {score} of test rows: {low} to {high} points more than {next}, the next best "
+    "(95 % {over}).": "{best} 在 {score} 的测试行上正确：比其次的 {next} 高 {low} 到 {high} 个百分点（95 % {over}）。",
+    "{best} misses least, {score}: {low} to {high} less than {next}, the next best (95 % {over}).": (
+        "{best} 的误差最小，{score}：比其次的 {next} 小 {low} 到 {high}（95 % {over}）。"
+    ),
+    "{best} is best, {score}: {low} to {high} points more than {next}, the next best (95 % {over}).": (
+        "{best} 最好，{score}：比次好的 {next} 高 {low} 到 {high} 个百分点（95 % {over}）。"
+    ),
+    "No clear winner: {best} has the best mean, {score}, but cannot be told from {others} ({why}).": (
+        "没有明显的优胜者：{best} 的平均最好，{score}，但与 {others} 无法区分（{why}）。"
+    ),
+    "one seed cannot tell more: --seeds 5 gives intervals": "一个种子无法判断：--seeds 5 给出区间",
+    "interval over {count} seeds": "区间，{count} 个种子",
+    "interval over {count} sites, one seed": "区间，{count} 个站点，一个种子",
+    "The best of a column is marked where it can be told from the others.": (
+        "每列中能与其他区分开的最好者有标记。"
+    ),
+    "Test accuracy, %": "测试正确率，%",
+    "Predictions outside the range, %": "超出范围的预测，%",
+    "{name} minus the others, points of mean accuracy": "{name} 减其他方法，平均正确率的百分点",
+    ", at {share} % of the training rows": "，用 {share} % 的训练行",
+    "0 without a decimal means exactly none, at every seed.": "没有小数的 0 表示在每个种子下都恰好没有。",
+    "Paired by seed.": "按种子配对。",
+    "one seed: no interval": "一个种子：没有区间",
+    "{name} is better": "{name} 更好",
+    "{name} is worse": "{name} 更差",
+    "may be chance": "可能是偶然",
+    "{line} gave no answer on {share} % of rows; they count wrong.": (
+        "{line} 在 {share} % 的行上没有回答；计为错误。"
+    ),
+    "The ranges hold the true class of {share} % of the test rows and allow {width} classes on "
+    "average.": "范围包含 {share} % 测试行的真实类别，平均允许 {width} 个类别。",
+    "Incomplete: {count} scores are missing, so some means stand on fewer seeds. A mean counts only "
+    "the seeds that have every client.": (
+        "不完整：缺少 {count} 个结果，因此有的平均基于较少的种子。平均只计有全部站点的种子。"
+    ),
+    "{name} names no number on {share} % of rows; they do not count.": (
+        "{name} 在 {share} % 的行上没有给出数值；这些行不计。"
+    ),
+    "All scores, mean over clients": "所有指标，各站点平均",
+    "outside, %": "超出，%",
+    "coverage, %": "覆盖率，%",
+    "width": "宽度",
+    "Scores that count every class alike, mean over clients": "各类别同等计算的指标，各站点平均",
+    "balanced accuracy, %": "平衡正确率，%",
+    "macro F1, %": "宏 F1，%",
+    "mean error, grades": "平均误差，等级",
+    "quadratic kappa": "二次 kappa",
+    "Balanced accuracy is the mean share of each class that was found, macro F1 the mean of "
+    "2·right / (named + there) over classes: rare ones count as much as common ones.": (
+        "平衡正确率是每个类别被找出的比例的平均，宏 F1 是各类别 2·正确 /（给出 + 实有）的平均："
+        "少见的类别与常见的同等计算。"
+    ),
+    "Precision | recall of each class, %": "每个类别的精确率 | 召回率，%",
+    "Test accuracy by share of the training rows, %": "按训练行比例的测试正确率，%",
+    "Do probabilities mean what they say": "概率是否名副其实",
+    "calibration error, %": "校准误差，%",
+    "calibration error": "校准误差",
+    "log-loss": "对数损失",
+    "Brier score": "Brier 分数",
+    "An approach that names classes without probabilities has nothing here: not known.": (
+        "只给出类别而没有概率的方法在此没有数值：未知。"
+    ),
+    "Scores of probabilities": "概率的指标",
+    "Labels held by its intervals": "其区间包含的标签",
+    "Labels held by intervals, %": "区间包含的标签，%",
+    "Central intervals of each client's own distribution, all clients together.": (
+        "各站点自己分布的中心区间，所有站点合计。"
+    ),
+    "promised": "承诺",
+    "held": "实际",
+    "all rows": "全部行",
+    "{share} % of the rows": "{share} % 的行",
+    "own λ": "各自的 λ",
+    "{name} protocol": "{name} 方案",
+    "oracle ranges": "先知范围",
+    "experts' ranges": "专家的范围",
+    "conformal ranges": "保形范围",
+    "no ranges": "没有范围",
+    "conformal ranges at {level} %": "{level} % 的保形范围",
+    " at {level} %": "（{level} %）",
+    "Simulated coke": "模拟焦炭",
+    "Real cokes": "真实焦炭",
+    "Test accuracy is the share of a client's own test rows that were predicted right; outside the "
+    "range is the share of predictions that the client's knowledge does not allow. Means count "
+    "every client the same.": (
+        "测试正确率是站点自己的测试行中预测正确的比例；超出范围是该站点的知识不允许的预测的比例。"
+        "求平均时各站点同等计算。"
+    ),
+    "The number after ± is half of the 95 % interval of the mean over {seeds} seeds (Student's t).": (
+        "± 之后是 {seeds} 个种子平均值的 95 % 区间的一半（Student t）。"
+    ),
+    "There is only one seed, so nothing can be said about chance: no intervals are shown.": (
+        "只有一个种子，因此无法谈论偶然性：不显示区间。"
+    ),
+    "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
+    "error, R² the share of the variance that is explained. Outside is the share of predictions "
+    "that leave the set of the client's knowledge, without tolerance. Coverage and width are those "
+    "of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
+    "distribution from the number, in its units. Means count every client the same.": (
+        "RMSE 是站点自己测试行上均方误差的平方根，MAE 是平均绝对误差，R² 是解释的方差比例。超出是离开"
+        "站点知识所允许集合的预测的比例，不留余量。覆盖率和宽度属于 90 % 预测区间。CRPS 是整个预测分布"
+        "与数值的平均距离，单位与数值相同。求平均时各站点同等计算。"
+    ),
+    "Simulated data: no plant measured any of this. Coals, coke and experts come from a simulator "
+    "built on published facts, so the numbers show how the approaches behave, not what a real "
+    "plant would gain.": (
+        "模拟数据：没有任何工厂测量过这些。煤、焦炭和专家都来自依据公开事实建立的模拟器，因此这些数字"
+        "说明各方法的表现，而不是真实工厂的收益。"
+    ),
+    "Oracle ranges: read these numbers as an upper bound. The range of every test row was built "
+    "from its true label, as the paper's authors did, so it always contains the right answer. "
+    "Nobody has such a range in practice. That no prediction leaves it, and a good part of the "
+    "accuracy of every approach with knowledge, comes from knowing the answer beforehand.": (
+        "先知范围：这些数字应视为上限。每个测试行的范围都由其真实标签构造，如论文作者所做，因此总是包含"
+        "正确答案。实际中没有人有这样的范围。没有预测超出它，以及有知识的方法的大部分正确率，都来自事先"
+        "知道答案。"
+    ),
+    "Conformal ranges{level}: sets that each client worked out from its own training rows, without "
+    "looking at any test label. They are meant to hold the true class in that share of rows, not "
+    "in all of them; where one misses, an approach that keeps to it must be wrong.": (
+        "保形范围{level}：每个站点由自己的训练行得出的集合，没有看任何测试标签。它们应在该比例的行中"
+        "包含真实类别，而不是全部；若有遗漏，遵守它的方法必然出错。"
+    ),
+    "a site on its own: the best of the models it can make itself (linear, extra trees, boosted "
+    "trees; with and without the expert's word), chosen by cross-validation on its own rows, "
+    "behind the same range": (
+        "站点单独：它自己能做的模型（线性、极端随机树、提升树；有或没有专家的意见）中最好的，由自己的行"
+        "交叉验证选出，受同一范围约束"
+    ),
+    "each client trains alone, without knowledge": "各站点单独训练，没有知识",
+    "the expert's own answer; nobody learns": "专家自己的答案；没有学习",
+    "each client trains alone, with its knowledge": "各站点单独训练，带有自己的知识",
+    "one network trained together (federated), without knowledge": "共同训练（联邦）的一个网络，没有知识",
+    "one network trained together, seen through each client's knowledge (the paper's)": (
+        "共同训练的一个网络，经各站点的知识使用（论文的方法）"
+    ),
+    "the weights of FL, with the knowledge added only when predicting": "FL 的权重，只在预测时加入知识",
+    "our own recipe: a shared model chosen by trials on training rows, and at each site an ensemble "
+    "of it with the site's own models and the expert, weights private": (
+        "我们自己的配方：由训练行上的试验选出的共享模型，在每个站点与其自己的模型和专家组成集成，权重保密"
+    ),
+    "weights that a client trained for itself": "站点为自己训练的权重",
+    "all that a site has: the shared network, its own models, its expert": (
+        "站点拥有的一切：共享网络、自己的模型、自己的专家"
+    ),
+    "the network that all clients trained together, as the last round left it": (
+        "所有站点共同训练的网络，最后一轮之后的状态"
+    ),
+    "the shared network after one more round of training at the client itself": (
+        "共享网络在站点自己再训练一轮之后"
+    ),
+    "no weights: what the expert says": "没有权重：专家所说",
+    # what a site gains
+    "What {site} gains by taking part": "{site} 参与的收益",
+    "On its own, {site}'s best model is right on {alone} % of its rows; with the federation {ours} "
+    "%.": "{site} 单独时，最好的模型在 {alone} % 的行上正确；加入联邦后为 {ours} %。",
+    "On its own, {site}'s best model misses by {alone} (RMSE); with the federation by {ours}.": (
+        "{site} 单独时，最好的模型误差为 {alone}（RMSE）；加入联邦后为 {ours}。"
+    ),
+    "{gain} points of accuracy over {against} ({low} to {high}, {rows} rows)": (
+        "正确率比{against}高 {gain} 个百分点（{low} 到 {high}，{rows} 行）"
+    ),
+    "RMSE {gain} lower than that of {against} ({low} to {high}, {rows} rows)": (
+        "RMSE 比{against}低 {gain}（{low} 到 {high}，{rows} 行）"
+    ),
+    "RMSE {gain} higher than that of {against} ({low} to {high}, {rows} rows)": (
+        "RMSE 比{against}高 {gain}（{low} 到 {high}，{rows} 行）"
+    ),
+    "Taking part pays for this site: {said}.": "参与对本站点有益：{said}。",
+    "Taking part does not pay for this site: {said}.": "参与对本站点无益：{said}。",
+    "Taking part is likely to pay for this site, but its rows cannot prove it: {said}.": (
+        "参与对本站点可能有益，但这些行不足以证明：{said}。"
+    ),
+    "Taking part is not likely to pay for this site, but its rows cannot prove it: {said}.": (
+        "参与对本站点可能无益，但这些行不足以证明：{said}。"
+    ),
+    "what it rests on": "依据",
+    "what would change it": "什么会改变它",
+    "left out": "未采用",
+    "{rows} rows of this site, each predicted by models that had not seen it; {members} members, "
+    "weighed on other rows than those they are judged by": (
+        "本站点的 {rows} 行，每行都由没有见过它的模型预测；{members} 个成员，其权重由评判之外的行确定"
+    ),
+    "about {rows} rows like these would settle it": "约 {rows} 行同类数据即可确定",
+    "more rows would hardly settle it: the two are nearly equal": "更多的行也难以确定：两者几乎相等",
+    "without {member} it would be {cost} {unit} worse": "去掉 {member} 会差 {cost} {unit}",
+    "points": "个百分点",
+    "rows of another kind than these: fedlore monitor watches for them": (
+        "与此不同的行：由 fedlore monitor 监视"
+    ),
+    "What each way is worth here": "各种方式在此的价值",
+    "Ways to predict, on rows that no model had seen": "各种预测方式，用模型没有见过的行",
+    "way": "方式",
+    "rows predicted right, %": "预测正确的行，%",
+    "Members of the ensemble": "集成的成员",
+    "member": "成员",
+    "weight, %": "权重，%",
+    "cost of removing it, points": "去掉它的代价，百分点",
+    "cost of removing it, RMSE": "去掉它的代价，RMSE",
+    "local best, without the others": "本地最佳，没有其他站点",
+    "expert": "专家",
+    "federation without knowledge": "没有知识的联邦",
+    "federation with knowledge": "有知识的联邦",
+    "one-shot model of the federation": "联邦的一次性模型",
+    "boosted trees of the federation": "联邦的提升树",
+    "ensemble of all of them": "以上全部的集成",
+    "ensemble": "集成",
+    "cost of removing": "去掉的代价",
+    "the best by cross-validation of the models that this site makes from its own rows": (
+        "本站点由自己的行做出的模型中，交叉验证最好的"
+    ),
+    "the expert's own answer": "专家自己的答案",
+    "one network that all sites train together, unaware of any expert": "所有站点共同训练、不知道专家的网络",
+    "the shared network of the recipe, seen through this site's knowledge": "配方的共享网络，经本站点的知识使用",
+    "a linear model from sums that every site sends once": "由各站点只发送一次的总和得出的线性模型",
+    "trees drawn by chance whose leaves are learned from sums": "随机抽取的树，其叶由总和学得",
+    "all of these, with weights that this site chose on its own rows: what it predicts with": (
+        "以上全部，权重由本站点在自己的行上选定：它用来预测的模型"
+    ),
+    "how much worse the ensemble would be without a member; below 0 it would be better": (
+        "没有某个成员时集成会差多少；小于 0 则会更好"
+    ),
+    "Every number stands on this site's own training rows, each predicted by models that had not "
+    "seen it; the intervals are made to hold for 95 % of such drawings of rows. Members, weights "
+    "and temperature of the ensemble were chosen on other rows than those it is judged by.": (
+        "每个数字都基于本站点自己的训练行，每行都由没有见过它的模型预测；区间对 95 % 的这类抽样成立。"
+        "集成的成员、权重和温度由评判之外的行选定。"
+    ),
+    "This page is this site's own: nothing of it was sent to anybody.": "本页属于本站点：没有发送给任何人。",
+    "Do its intervals hold?": "其区间是否成立？",
+    "Do its probabilities mean what they say?": "其概率是否名副其实？",
+    "how far the probability of the top label and the share of rows on which it was right lie "
+    "apart, on average over 15 bins of equal mass; few rows push it up, and the interval holds for "
+    "90 % of such drawings of rows": (
+        "首选标签的概率与其正确比例相差多少，按 15 个等量分组平均；行少会使它偏高，区间对 90 % 的这类抽样成立"
+    ),
+    "log-loss, Brier score, CRPS": "对数损失、Brier 分数、CRPS",
+    "scores of whole distributions, less is better: the mean of -log p of the label, its squared "
+    "distance from the label, and the same on an ordered scale, in classes or in units of the "
+    "number": "对整个分布的评分，越小越好：标签的 -log p 的平均、与标签的平方距离，以及在有序尺度上的同一距离",
+    # the rule book
+    "Rule book: {name}": "规则手册：{name}",
+    "What the expert would answer": "专家会怎样回答",
+    "Which answers are possible": "哪些答案是可能的",
+    "Examples, with the answer that is expected": "示例及应有的答案",
+    "What the check says": "检查结果",
+    "Findings": "发现",
+    "kind": "种类",
+    "place": "位置",
+    "finding": "发现",
+    "error": "错误",
+    "warning": "警告",
+    "info": "说明",
+    "Features": "特征",
+    "The features are not declared well.": "特征的声明有误。",
+    "Features and answers": "特征与答案",
+    "Columns of a row": "一行的各列",
+    "Answers in {label}: {classes}": "{label} 的答案：{classes}",
+    "name": "名称",
+    "unit": "单位",
+    "scope": "适用范围",
+    "levels": "取值",
+    "By row of the file": "按文件的行",
+    "When several rules apply: {hit}": "多条规则适用时：{hit}",
+    "row": "行",
+    "cells": "单元格",
+    "note": "备注",
+    "Formulas": "公式",
+    "As they are written": "原文",
+    "says": "说明",
+    "as": "作为",
+    "formula": "公式",
+    "Shapes: which way the answer moves": "形状：答案朝哪个方向变化",
+    "feature": "特征",
+    "effect": "作用",
+    "where": "条件",
+    "printed": "打印于",
+    "signature": "签名",
+    "owner": "负责人",
+    "version": "版本",
+    "reference": "参考",
+    "A rule applies where all its conditions hold; an empty cell holds for any value.": (
+        "一条规则在其所有条件都成立时适用；空单元格对任何值都成立。"
+    ),
+    "predict": "预测",
+    "range": "范围",
+    "what the expert would say": "专家会怎样说",
+    "what is possible at all": "究竟什么是可能的",
+    # members of an ensemble
+    "shared network": "共享网络",
+    "ordinal linear": "有序线性",
+    "ridge": "岭回归",
+    "quadratic ridge": "二次岭回归",
+    "Gaussian process": "高斯过程",
+    "extra trees": "极端随机树",
+    "boosted trees": "提升树",
+    "logistic": "逻辑回归",
 }

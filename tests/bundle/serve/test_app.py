@@ -258,3 +258,26 @@ def test_a_websocket_is_closed_at_the_door(app):
 
     asyncio.run(app({"type": "websocket", "path": "/predict", "headers": []}, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("made", [grades, number])
+def test_a_change_of_one_input_brings_the_answer_that_is_named(made):
+    app = make_app(made())
+    row = ROW if made is grades else {"a": 0.5, "b": 0.0}
+    before = ask(app, "POST", "/predict", json=row).json()["answers"][0]
+    found = ask(app, "POST", "/what-if", json=row).json()
+    assert found["changes"] and found["sentences"][-1].startswith("smallest change")
+    for one in found["changes"]:
+        changed = {**row, one["input"]: one["value"]}
+        after = ask(app, "POST", "/predict", json=changed).json()["answers"][0]["predicted"]
+        if made is number:  # another number is one outside the interval
+            low, high = before["interval"]
+            assert after == pytest.approx(one["predicted"]) and not low <= after <= high
+        else:
+            assert after == one["predicted"] != before["predicted"]
+    assert ask(app, "POST", "/what-if", json=[row, row]).status_code == 422
+
+
+def test_a_row_without_an_answer_has_no_change_either():
+    refused = ask(make_app(crossing()), "POST", "/what-if", json={"a": 0.0, "b": 1.0})
+    assert refused.status_code == 409

@@ -1,5 +1,6 @@
 """The page in a real browser: typed and pasted rows, wide and narrow, with and without a token."""
 
+import re
 from dataclasses import replace
 
 import httpx
@@ -36,11 +37,15 @@ def visit(browser, place, **window):
 
 
 def press(browser):
-    """Ask for a prediction and wait until it, or a complaint, is there."""
+    """Ask for a prediction and wait until it and what would change it, or a complaint, is there."""
     browser.ask("document.getElementById('ask').click()")
     browser.wait("document.getElementById('busy').textContent === ''")
-    browser.wait("!document.getElementById('found').hidden || "
-         "!document.getElementById('problem').hidden")  # fmt: skip
+    settle(browser)
+
+
+def settle(browser):
+    browser.wait("!document.getElementById('problem').hidden || "
+         "!document.getElementById('change').hidden")  # fmt: skip
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -114,6 +119,47 @@ def test_what_is_missing_wrong_or_out_of_scope_is_shown_at_its_field(browser, pl
     assert browser.complaints == []
 
 
+def test_the_answer_follows_the_values_and_none_stands_beside_a_changed_one(browser, place):
+    visit(browser, place)
+    browser.fill("paste", "13\t1000\tA")  # nobody pressed anything
+    browser.wait("!document.getElementById('found').hidden")
+    assert browser.text("predicted") in ("III", "II")
+    browser.wait("!document.getElementById('change').hidden")
+    assert browser.text("smallest").startswith("Smallest change to another answer: ")
+    changed = browser.ask(
+        "(() => { const bar = document.getElementById('s-ash'); bar.value = 6;"
+        "bar.dispatchEvent(new Event('input')); return [document.getElementById('f-ash').value,"
+        "document.getElementById('found').className, document.getElementById('change').hidden] })()"
+    )
+    assert changed == ["6", "old", True]  # what was answered before is taken away at once
+    browser.wait("document.getElementById('found').className === ''")
+    assert browser.text("predicted") in ("II", "I")
+    browser.fill("f-ash", "")
+    browser.wait("document.getElementById('found').hidden")
+    assert browser.text("hint") == "ash is missing"
+    assert browser.complaints == []
+
+
+def test_a_change_that_is_named_brings_the_answer_it_names(browser, place):
+    visit(browser, place)
+    browser.fill("paste", "13\t1000\tA")
+    browser.wait("!document.getElementById('change').hidden")
+    label = browser.ask("document.querySelector('#changes button').textContent")
+    browser.ask("document.querySelector('#changes button').click()")
+    browser.wait("document.getElementById('found').className === ''")
+    assert label.endswith(f": {browser.text('predicted')}")
+
+
+def test_the_page_speaks_chinese_where_it_is_asked_to(browser, place):
+    visit(browser, place + "?lang=zh")
+    browser.fill("paste", "13\t1000\tA")
+    browser.wait("!document.getElementById('change').hidden")
+    shown = browser.ask("document.body.innerText")
+    assert re.findall(r"\b[A-Za-z']{2,} [a-z']{2,} [a-z']{2,}\b", shown) == []
+    assert "中文" not in shown and "English" in shown and "为什么" in shown
+    assert browser.complaints == []
+
+
 def test_what_the_service_says_is_never_run_as_code(browser, place):
     visit(browser, place)
     browser.fill("paste", "<img src=x onerror=alert(1)>\t1\tA")
@@ -160,6 +206,7 @@ def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_pat
         browser.ask(bring)
         assert browser.text("brought") == "The measured grade is missing."
         browser.fill("paste", "13\t1000\tA")
+        settle(browser)
         browser.fill("label-measured", "II")
         browser.fill("day", "<b>today</b>")
         for said in ("Written down: 121 rows.", "This row, with this answer and day, is there"):

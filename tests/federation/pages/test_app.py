@@ -125,7 +125,7 @@ def test_other_machines_need_a_token(folder):
 
 
 def test_a_folder_of_neither_kind_and_a_wrong_place_are_named(tmp_path):
-    with pytest.raises(ConfigError, match="neither a federation.toml nor a site.toml"):
+    with pytest.raises(ConfigError, match="neither a federation.toml .* nor a site.toml"):
         watch_folder(tmp_path)
     with pytest.raises(ConfigError, match="a port or at host:port, got 'here'"):
         PagePlace.read("here")

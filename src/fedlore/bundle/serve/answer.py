@@ -1,11 +1,11 @@
 """Rows in, answers as JSON out; rows that wait are answered in one batch."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import compress
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from fastapi import Request
@@ -15,10 +15,12 @@ from torch import Tensor
 
 from ...core.conformal import CoveragePromise
 from ...errors import FedloreError
+from ...knowledge.sources.kind import Reasons
 from ...models.answers import DECIDED, Answers
 from ...models.doubt import can_doubt
 from .. import Bundle
-from ..explain import answer_with_reasons
+from ..change import change_reason, nearest_changes
+from ..explain import answer_with_reasons, moved_by
 from ..predict import answer_rows, doubt_rows, stored_holding
 
 Who = Literal["range", "expert", "network", "both"]
@@ -70,6 +72,23 @@ class Prediction(BaseModel):
     answers: list[RowAnswer]
 
 
+class InputChangeReply(BaseModel):
+    """A value of one input, the others as they are, that brings another answer."""
+
+    input: str
+    value: str | float
+    predicted: str | float
+
+
+class WhatIf(BaseModel):
+    """How another answer could be had of a row."""
+
+    changes: list[InputChangeReply] = Field(
+        description="of each input the nearest value found with another answer, the least first"
+    )
+    sentences: list[str] = Field(description="what moved the answer most, the smallest change")
+
+
 class Problem(BaseModel):
     """Why a request was not answered."""
 
@@ -115,7 +134,7 @@ class Answerer:
             found, why = answer_with_reasons(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
             raise self.find_silence(x) from None
-        replies = write_answers(self.bundle, found, [[one.text for one in some] for some in why])
+        replies = write_answers(self.bundle, found, why)
         for row, more in zip(replies, self._more(x, found), strict=True):
             row |= more
         return replies, found
@@ -151,9 +170,27 @@ class Answerer:
             return Silent(f"row {first + 1}: the knowledge has no answer: {error}", first + 1)
         return Silent("the knowledge has no answer")
 
+    @torch.inference_mode()
+    def what_if(self, x: Tensor) -> dict[str, Any]:
+        """What moved the answer of one row (1, d), and the nearest changes to another one."""
+        x = x.to(self.kind)
+        try:
+            moved, changes = moved_by(self.bundle, x)[0], nearest_changes(self.bundle, x[0])
+        except FedloreError:
+            raise self.find_silence(x) from None
+        schema, classes = self.bundle.schema, self.bundle.task == "classification"
+        listed = []
+        for one in changes:
+            levels = schema.features[one.column].levels
+            answer = schema.classes[int(one.predicted)] if classes else one.predicted
+            value = levels[int(one.value)] if levels else one.value
+            listed.append({"input": schema.names[one.column], "value": value, "predicted": answer})
+        said = [*moved, change_reason(self.bundle, x[0], changes)]
+        return {"changes": listed, "sentences": [one.text for one in said]}
 
-def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[dict[str, Any]]:
-    """Answers as values of `Answer`, a dictionary for each row."""
+
+def write_answers(bundle: Bundle, found: Answers, why: Reasons) -> list[dict[str, Any]]:
+    """Answers as values of `RowAnswer`, a dictionary for each row; reasons not yet in words."""
     classes = bundle.schema.classes
     number = found.low is not None  # of a class there is no least and greatest
     low = found.low.tolist() if found.low is not None else [None] * len(found)
@@ -191,9 +228,15 @@ def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[
     return rows
 
 
+def in_words(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer with its reasons as texts, in the language of whoever asks."""
+    return answer | {"reasons": [one.text for one in answer["reasons"]]}
+
+
 #: Rows that are answered in the event loop. More go to a thread, so that others need not wait.
 DIRECT = 32
 
+_Made = TypeVar("_Made")
 _Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
 
 
@@ -213,13 +256,17 @@ class Batcher:
     async def __call__(self, x: Tensor) -> _Told:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
-            async with self._many:  # two at once would only fight for the interpreter
-                return _reply(*await asyncio.to_thread(self._answering, x))
+            return _reply(*await self.aside(self._answering, x))
         answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         return await answer
+
+    async def aside(self, work: Callable[[Tensor], _Made], x: Tensor) -> _Made:
+        """Long work in a thread, so that others need not wait."""
+        async with self._many:  # two at once would only fight for the interpreter
+            return await asyncio.to_thread(work, x)
 
     async def _work(self) -> None:
         while self._waiting:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
 from ...knowledge.shapes.shape import promised_shapes
+from ...words import LANGUAGE, pick_language
 from .. import Bundle
 from ..monitor.record import Record
 from ..monitor.report import report_metrics
@@ -20,6 +21,8 @@ from .answer import (
     Batcher,
     Prediction,
     Silent,
+    WhatIf,
+    in_words,
     need_json,
     needs_token,
     problems,
@@ -112,6 +115,7 @@ def make_app(
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(_speak)],
     )
     _handle_errors(app)
     _describe(app, bundle, limits, measures, keeper, guarded=guarded)
@@ -120,6 +124,11 @@ def make_app(
         add_monitor(app, bundle, keeper, most=limits.rows, guarded=guarded)
     _tell(app.openapi(), guarded=guarded)
     return Doorkeeper(app, limits, measures, token, hosts)
+
+
+async def _speak(request: Request) -> None:
+    """Reasons in the language that is asked for."""
+    LANGUAGE.set(pick_language(request.headers.get("accept-language", "")))
 
 
 def _describe(
@@ -132,8 +141,7 @@ def _describe(
     guarded: bool,
 ) -> None:
     """What can be asked about the service itself."""
-    page, identity = Page.read(), _identity(bundle)
-    form = _form(bundle, limits) | {"monitored": keeper is not None}
+    page, form = Page.read(), _form(bundle, limits) | {"monitored": keeper is not None}
     alive = {"status": "ok", "token": guarded}
 
     @app.get("/", response_class=HTMLResponse, responses=problems(413, 421))
@@ -151,7 +159,7 @@ def _describe(
     )
     async def schema() -> Response:
         """The columns of a row with units and scope, and the classes."""
-        return JSONResponse(form)
+        return JSONResponse(form | {"promise": _promise(bundle)})
 
     @app.get(
         "/card",
@@ -161,7 +169,7 @@ def _describe(
     )
     async def card() -> Response:
         """Whose model this is, what it knows and how it scored."""
-        return JSONResponse(identity)
+        return JSONResponse(_identity(bundle))
 
     @app.get(
         "/metrics",
@@ -183,7 +191,8 @@ def _predict(
 ) -> None:
     schema = bundle.schema
     reader = Reader(schema, limits.rows)
-    answering = Batcher(Answerer.of(bundle))
+    answerer = Answerer.of(bundle)
+    answering = Batcher(answerer)
     row = row_schema(schema)
     several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
     asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}
@@ -201,13 +210,26 @@ def _predict(
         rows, scope = await answering(x)
         measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
         about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
-        return JSONResponse({**about, "answers": rows})
+        return JSONResponse({**about, "answers": [in_words(row) for row in rows]})
+
+    one_row = {"application/json": {"schema": row}}
+
+    @app.post(
+        "/what-if",
+        response_model=WhatIf,
+        responses=problems(401, 408, 409, 413, 415, 421, 422),
+        **needs_token(guarded, {"requestBody": {"required": True, "content": one_row}}),
+    )
+    async def what_if(request: Request) -> Response:
+        """What moved the answer of one row, and the smallest changes to another answer."""
+        need_json(request)
+        x = Reader(schema, 1).read(await request.body())
+        return JSONResponse(await answering.aside(answerer.what_if, x))
 
 
 def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
     schema = bundle.schema
     features = [f.describe() | {"missing": f.may_miss} for f in schema.features]
-    holding = stored_holding(bundle, SERVED_LEVEL)
     return {
         "client": bundle.client,
         "task": bundle.task,
@@ -215,9 +237,13 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
         "classes": list(schema.classes),
         "features": features,
         "target": _target(bundle),
-        "promise": None if holding is None else holding.sentence(),
         "max_rows": limits.rows,
     }
+
+
+def _promise(bundle: Bundle) -> str | None:
+    holding = stored_holding(bundle, SERVED_LEVEL)
+    return None if holding is None else holding.sentence()
 
 
 def _target(bundle: Bundle) -> dict[str, Any] | None:

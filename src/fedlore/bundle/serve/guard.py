@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import json
 import logging
 import socket
 import time
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse
 
 from ...errors import ConfigError, FedloreError
 from ...look.page import THEME
+from ...words import LANGUAGES
 
 SHORTEST = 16  # characters of a token
 
@@ -274,7 +276,14 @@ class Page:
             (folder / name).read_text(encoding="utf-8")
             for name in ("page.html", "page.css", "monitor.js", "page.js")
         )
-        return Page.join(html, THEME + style, script + monitor)
+        script += monitor
+        own = {
+            tag: {
+                english: text for english, text in words.TEXTS.items() if english in html + script
+            }
+            for tag, words in LANGUAGES.items()
+        }
+        return Page.join(html, THEME + style, script.replace("/*texts*/{}", json.dumps(own)))
 
     @staticmethod
     def join(html: str, style: str, script: str) -> "Page":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 PATHS = (
-    *("/", "/health", "/schema", "/predict", "/card", "/metrics", "/openapi.json"),
+    *("/", "/health", "/schema", "/predict", "/what-if", "/card", "/metrics", "/openapi.json"),
     *("/measured", "/monitor"),
 )
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")

@@ -13,6 +13,7 @@ from ...core.rng import stream
 from ...core.statistics import wilson
 from ...models.benefit import Benefit, BenefitLine
 from ...models.own.baseline import kind_of_learner
+from ...words import say
 from .rows import SiteRows
 
 WIDE = 1.96  # standard errors of a 95 % interval
@@ -133,18 +134,24 @@ def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:
 
 def _sentence(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
     if measure == "accuracy":
-        ends = f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
-        said = f"{100 * gain.value:+.1f} points of accuracy over {against} ({ends}, {rows} rows)"
+        low, high = (f"{100 * end:+.1f}" for end in (gain.low, gain.high))
+        text = "{gain} points of accuracy over {against} ({low} to {high}, {rows} rows)"
+        value = f"{100 * gain.value:+.1f}"
     else:  # a gain is less error
-        word = "lower" if gain.value >= 0 else "higher"
-        ends = f"{-gain.high:+.3g} to {-gain.low:+.3g}"
-        said = f"RMSE {abs(gain.value):.3g} {word} than that of {against} ({ends}, {rows} rows)"
+        text = "RMSE {gain} higher than that of {against} ({low} to {high}, {rows} rows)"
+        if gain.value >= 0:
+            text = "RMSE {gain} lower than that of {against} ({low} to {high}, {rows} rows)"
+        low, high = f"{-gain.high:+.3g}", f"{-gain.low:+.3g}"
+        value = f"{abs(gain.value):.3g}"
+    said = say(text, gain=value, against=say(against), low=low, high=high, rows=rows)
     if gain.low > 0:
-        return f"Taking part pays for this site: {said}."
+        return say("Taking part pays for this site: {said}.", said=said)
     if gain.high < 0:
-        return f"Taking part does not pay for this site: {said}."
-    likely = "is likely to pay" if gain.value > 0 else "is not likely to pay"
-    return f"Taking part {likely} for this site, but its rows cannot prove it: {said}."
+        return say("Taking part does not pay for this site: {said}.", said=said)
+    likely = "Taking part is not likely to pay for this site, but its rows cannot prove it: {said}."
+    if gain.value > 0:
+        likely = "Taking part is likely to pay for this site, but its rows cannot prove it: {said}."
+    return say(likely, said=said)
 
 
 def left_out(site: SiteRows) -> str:

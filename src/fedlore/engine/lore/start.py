@@ -119,8 +119,7 @@ def keep_local(
     his = share.get(EXPERT, 0.0)
     parts = torch.tensor([1.0 - his, *(his for _ in expert)], dtype=torch.float64)
     mixed = stack.mix([replace(own[0], oof=said), *expert], parts)
-    sentence = (
-        f"{report.sentence} It keeps its own models alone: {', '.join(m.name for m in kept)}."
-    )
+    names = ", ".join(member.name for member in kept)
+    sentence = f"{report.sentence} It keeps its local best model: {names}."
     report = replace(report, weights=share, costs={}, sentence=sentence)
     return [*own, *expert], kept, share, mixed, report

@@ -158,7 +158,10 @@ def watch_folder(folder: Path) -> Shown:
             brief_site,
             site_changes,
         )
-    raise ConfigError(f"'{folder}' holds neither a federation.toml nor a site.toml")
+    raise ConfigError(
+        f"'{folder}' holds neither a federation.toml (a coordinator's folder) nor a site.toml (a "
+        "site's kit, which it joined with)"
+    )
 
 
 @contextmanager

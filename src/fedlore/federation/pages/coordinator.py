@@ -24,7 +24,7 @@ _TRAINING = {
 
 def show_overview(seen: Overview) -> str:
     """All that the page shows, as HTML; every text is escaped."""
-    parts = [head_line(seen.name, sum_up(seen), _facts(seen), list(_warnings(seen)))]
+    parts = [head_line(seen.name, say_progress(seen)), _bar(seen), say_needs(_warnings(seen))]
     parts.append(_sites(seen))
     charts = [show_chart(chart) for chart in [*_scores(seen), *_costs(seen)]]
     if any(charts):
@@ -33,7 +33,41 @@ def show_overview(seen: Overview) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in seen.privacy)
         parts.append(f"<h2>Privacy, as far as a coordinator can know</h2>\n{lines}")
     parts.append(f"<h2>What the words mean</h2>\n{show_pairs(STATES)}")
-    return "\n".join(parts)
+    parts.append(f"<h2>Counts</h2>\n{show_pairs(_facts(seen))}")
+    return "\n".join(part for part in parts if part)
+
+
+_LAST = 5  # rounds that the time left is reckoned from
+
+
+def say_progress(seen: Overview) -> str:
+    """How far it is and how long it will take, in one sentence."""
+    left = time_left(seen)
+    if left is None:
+        return f"{sum_up(seen).capitalize()}."
+    of = f" of trial {seen.trial}" if seen.trial else ""
+    return f"Round {seen.round} of {seen.rounds}{of}, about {say_seconds(left)} left."
+
+
+def time_left(seen: Overview) -> float | None:
+    """Seconds for the rounds that are left, if they take as long as the last ones did."""
+    took = [float(row["seconds"]) for row in seen.history[-_LAST:]]
+    if seen.state != "running" or seen.rounds <= 0 or not took:
+        return None
+    return max(seen.rounds - seen.round, 0) * sum(took) / len(took)
+
+
+def _bar(seen: Overview) -> str:
+    if not seen.rounds:
+        return ""
+    said = f"round {seen.round} of {seen.rounds}"
+    return f'<progress max="{seen.rounds}" value="{seen.round}" aria-label="{said}"></progress>'
+
+
+def say_needs(warnings: Sequence[str]) -> str:
+    """What somebody has to do, or that nobody has to."""
+    parts = [f'<p class="warn">{escape(text)}</p>' for text in warnings]
+    return "\n".join(["<h2>What needs a hand</h2>", *(parts or ["<p>Nothing.</p>"])])
 
 
 @dataclass(frozen=True)
@@ -266,8 +300,7 @@ def rows_table(
     return show_table(TextTable(title, tuple(head), body, tuple(notes), tuple(words)))
 
 
-def head_line(title: str, line: str, facts: dict[str, str], warnings: Sequence[str]) -> str:
-    """The top of a page: what it is about, how it stands, what is wrong."""
-    parts = [f"<h1>{escape(title)}</h1>", f'<p id="line" role="status">{escape(line)}</p>']
-    parts += [f'<p class="warn">{escape(text)}</p>' for text in warnings]
-    return "\n".join([*parts, show_pairs(facts)])
+def head_line(title: str, line: str) -> str:
+    """The top of a page: what it is about, and how it stands in one large sentence."""
+    line = f'<p id="line" class="headline" role="status">{escape(line)}</p>'
+    return f"<h1>{escape(title)}</h1>\n{line}"

@@ -18,7 +18,7 @@ from ...privacy.settings import Spending, read_spending
 from ..site.audit import DAY
 from ..site.consent import OFFERED
 from ..site.folder import Kit, read_kit
-from .coordinator import Brief, head_line, rows_table, say_ago
+from .coordinator import Brief, head_line, rows_table, say_ago, say_needs
 from .metrics import gauge, write_measures
 
 _KEPT = 50  # events that a page shows; all are in audit.jsonl
@@ -198,9 +198,9 @@ def _policy(kit: Kit) -> dict[str, str]:
 
 def show_site(seen: SiteOverview) -> str:
     """All that the page shows, as HTML; every text is escaped."""
-    where = "in" if seen.joined else "not in"
-    line = f"{where}, at {seen.coordinator}"
-    parts = [head_line(f"Site {seen.name}", line, describe_site(seen), list(_warnings(seen)))]
+    line = f"{'Connected' if seen.joined else 'Not connected'} to {seen.coordinator}."
+    parts = [head_line(f"Site {seen.name}", line), say_needs(list(_warnings(seen)))]
+    parts.append(show_pairs(describe_site(seen)))
     parts.append("<h2>What was asked</h2>\n" + _question_table(seen))
     parts.append("<h2>The last of it</h2>\n" + _events(seen))
     parts.append(f"<h2>What this site demands</h2>\n{show_pairs(seen.policy)}")

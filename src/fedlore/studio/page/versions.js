@@ -56,19 +56,19 @@ export class VersionsView extends HTMLElement {
     } catch (error) { this.result.replaceChildren(make("p", { class: "warn" }, error.message || say("away"))); }
   }
 
-  moves(model) {
+  // how many rows change, and the first of them one by one
+  moves(text, model) {
     if (model.fault) return make("p", { class: "soft" }, model.fault);
-    const text = make("p", {}, say("versions.moves", model));
-    if (!model.rows.length) return text;
+    if (!model.rows.length) return make("p", {}, text);
     const number = (v) => (typeof v === "number" ? shown(v, 5) : v);
-    return make("details", {}, make("summary", {}, say("versions.moves", model)),
+    return make("details", {}, make("summary", {}, text),
       make("ul", {}, model.rows.map((one) => make("li", {}, say("versions.move", { line: one.line, before: number(one.before), after: number(one.after) })))));
   }
 
   tell(said) {
     const parts = [make("p", { class: "soft" }, say(said.exact ? "versions.exact" : "versions.sampled"))];
-    if (said.rows) parts.push(make("p", {}, say("versions.rows", said.rows)));
-    if (said.model) parts.push(this.moves(said.model));
+    if (said.rows) parts.push(this.moves(say("versions.rows", said.rows), said.rows));
+    if (said.model) parts.push(this.moves(say("versions.moves", said.model), said.model));
     for (const { key, before, after } of said.settings) {
       parts.push(make("div", { class: "finding info" }, make("div", { class: "where" }, key), make("p", {}, before || "–", " → ", make("strong", {}, after || "–"))));
     }

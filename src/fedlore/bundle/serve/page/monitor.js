@@ -10,7 +10,7 @@ function buildWatch() {
     for (const name of ["", ...form.classes]) field.append(make("option", name));
   }
   field.id = "label-measured";
-  at("measured-label").textContent = `Measured ${form.label} of the row above`;
+  at("measured-label").textContent = say("Measured {label} of the row above", { label: form.label });
   at("measured-label").htmlFor = field.id;
   if (target && target.unit) at("measured-label").append(make("span", ` ${target.unit}`, "soft"));
   at("measured-label").after(field);
@@ -31,14 +31,14 @@ async function showWatch() {
     bar.append(make("div"));
     bar.firstChild.style.width = 100 * Math.min(share(one), 1) + "%";
     cell.append(bar);
-    const said = one.alarm ? `alarm, since ${one.since}` : `${one.rows} rows`;
+    const said = one.alarm ? say("alarm, since {since}", one) : say("{rows} rows", one);
     line.append(make("th", one.name), make("td", one.claim), cell, make("td", said));
     line.children[0].scope = "row";
     return line;
   }));
   const left = order.length - SHOWN;
-  at("quiet").textContent = "The bar is full where the evidence against a claim raises an alarm." +
-    (left > 0 ? ` ${left} more questions have less.` : "");
+  at("quiet").textContent = say("The bar is full where the evidence against a claim raises an alarm.") +
+    (left > 0 ? " " + say("{left} more questions have less.", { left }) : "");
 }
 
 async function bringMeasured(event) {
@@ -50,15 +50,15 @@ async function bringMeasured(event) {
     const measured = form.target ? number(said) : said || null;
     if (measured === null) {
       field.classList.add("wrong");
-      throw new Error(`The measured ${form.label} is ${said ? "not a number" : "missing"}.`);
+      throw new Error(say(said ? "The measured {label} is not a number." : "The measured {label} is missing.", form));
     }
     const sent = { row: row(), measured, day: at("day").value.trim() };
     const taken = await ask("/measured", JSON.stringify(sent));
-    out.textContent = taken.new ? `Written down: ${taken.rows} rows.`
-      : "This row, with this answer and day, is there already.";
+    out.textContent = say(taken.new ? "Written down: {rows} rows."
+      : "This row, with this answer and day, is there already.", taken);
     await showWatch();
   } catch (error) {
-    out.textContent = error.message || "The service does not answer.";
+    out.textContent = error.message || say("The service does not answer.");
   }
 }
 

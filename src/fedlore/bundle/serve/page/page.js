@@ -2,8 +2,39 @@
 "use strict";
 // Everything that comes from the service or from a person is set as text, never as HTML.
 const at = (id) => document.getElementById(id);
+const TEXTS = /*texts*/{};  // by language: its words for what this page says in English
 let form = null;      // what a row must have
 let token = "";       // held in this page only
+
+const wanted = new URLSearchParams(location.search).get("lang") || navigator.language;
+const language = wanted.slice(0, 2) in TEXTS ? wanted.slice(0, 2) : "en";
+
+// the page is written in English; another language has its own words for each text
+function say(text, values = {}) {
+  const found = (TEXTS[language] || {})[text] ?? text;
+  return found.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+function translate() {
+  document.documentElement.lang = language === "zh" ? "zh-CN" : language;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.data.trim();
+    if (text && walker.currentNode.parentNode.tagName !== "SCRIPT") {
+      walker.currentNode.data = walker.currentNode.data.replace(text, () => say(text));
+    }
+  }
+  at("paste").placeholder = say(at("paste").placeholder.replace(/\s+/g, " "));
+  for (const one of document.querySelectorAll("[aria-label]")) {
+    one.setAttribute("aria-label", say(one.getAttribute("aria-label")));
+  }
+  at("languages").append(...Object.keys(TEXTS).filter((tag) => tag !== language).map((tag) => {
+    const link = make("a", new Intl.DisplayNames([tag], { type: "language" }).of(tag));
+    link.href = "?lang=" + tag;
+    link.lang = tag;
+    return link;
+  }));
+}
 
 function make(kind, text, name) {
   const one = document.createElement(kind);
@@ -13,7 +44,7 @@ function make(kind, text, name) {
 }
 
 async function ask(path, body) {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
+  const headers = { "Accept-Language": language, ...(token ? { Authorization: "Bearer " + token } : {}) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const method = body === undefined ? "GET" : "POST";
   const answer = await fetch(path, { method, headers, body });
@@ -24,13 +55,13 @@ async function ask(path, body) {
 
 function span(feature) {
   const low = feature.low ?? "", high = feature.high ?? "";
-  return low === "" && high === "" ? "" : `${low} to ${high}`;
+  return low === "" && high === "" ? "" : say("{low} to {high}", { low, high });
 }
 
 function build() {
   document.title = `${form.client}: ${form.label}`;
-  at("title").textContent =
-    `${form.client}: ${form.target ? "how much" : "which"} ${form.label}?`;
+  at("title").textContent = say(form.target ? "{site}: how much {label}?" : "{site}: which {label}?",
+    { site: form.client, label: form.label });
   at("label").textContent = form.label;
   const fields = at("fields");
   for (const feature of form.features) {
@@ -45,13 +76,35 @@ function build() {
       field.autocomplete = "off";
     }
     field.id = "f-" + feature.name;
-    field.addEventListener("input", () => look(feature, field));
-    box.append(label, field, make("small", span(feature)));
+    field.addEventListener("input", () => { look(feature, field); follow(); });
+    box.append(label, field, ...slider(feature, field), make("small", span(feature)));
     fields.append(box);
   }
-  at("chances").textContent = form.target ? "Where it lies" : "Probabilities";
+  at("chances").textContent = form.target ? say("Where it lies") : say("Probabilities");
   at("door").hidden = true;
   at("main").hidden = false;
+}
+
+// beside a number with a scope: a value that a person can move, and the answer follows
+function slider(feature, field) {
+  if (feature.levels.length || feature.low === null || feature.high === null) return [];
+  const bar = make("input"), step = 10 ** Math.floor(Math.log10((feature.high - feature.low) / 200));
+  Object.assign(bar, { type: "range", min: feature.low, max: feature.high, step: "any", id: "s-" + feature.name });
+  bar.setAttribute("aria-label", feature.column || feature.name);
+  bar.addEventListener("input", () => {
+    const near = Math.round(Number(bar.value) / step) * step;
+    field.value = short(Math.min(Math.max(near, feature.low), feature.high));
+    field.classList.remove("wrong", "off");
+    follow();
+  });
+  bar.addEventListener("keydown", (event) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    bar.value = Number(bar.value) + way * step;
+    bar.dispatchEvent(new Event("input"));
+  });
+  return [bar];
 }
 
 // the number a person meant: 10.5 and 10,5 are the same
@@ -63,7 +116,8 @@ function number(text) {
 function look(feature, field) {
   field.classList.remove("wrong", "off");
   if (feature.levels.length || !field.value.trim()) return;
-  const value = number(field.value);
+  const value = number(field.value), bar = at("s-" + feature.name);
+  if (bar && value !== null) bar.value = value;
   if (value === null) field.classList.add("wrong");
   else if ((feature.low !== null && value < feature.low) ||
            (feature.high !== null && value > feature.high)) field.classList.add("off");
@@ -92,8 +146,8 @@ function spread() {
   const values = named ? (lines[1] ? cells(lines[1], apart) : []) : first;
   if (named && !values.length) return;  // the values are still to come
   if (!named && values.length < names.length) {
-    complain(`The row has ${values.length} values, ${names.length} are needed: ` +
-      names.join(", "));
+    complain(say("The row has {count} values, {needed} are needed: {names}",
+      { count: values.length, needed: names.length, names: names.join(", ") }));
     return;
   }
   complain("");
@@ -103,6 +157,7 @@ function spread() {
     field.value = place < 0 ? "" : values[place] ?? "";
     look(feature, field);
   });
+  follow();
 }
 
 function complain(text, column) {
@@ -119,11 +174,12 @@ function row() {
     const field = at("f-" + feature.name), text = field.value.trim();
     if (!text) {
       if (feature.missing) { found[feature.name] = null; continue; }
-      throw Object.assign(new Error(`${feature.name} is missing`), { column: feature.name });
+      throw Object.assign(new Error(say("{name} is missing", { name: feature.name })),
+        { column: feature.name });
     }
     const value = feature.levels.length ? text : number(text);
     if (value === null) {
-      throw Object.assign(new Error(`${feature.name} is not a number: ${text}`),
+      throw Object.assign(new Error(say("{name} is not a number: {text}", { name: feature.name, text })),
         { column: feature.name });
     }
     found[feature.name] = value;
@@ -166,8 +222,9 @@ function axis(answer) {
   const svg = draw("svg", { viewBox: "0 0 400 74", role: "img" }, "axis");
   const [first, last] = answer.interval;
   const title = draw("title", {});
-  title.textContent = `${short(answer.predicted)} ${unit}, with 90 % from ${short(first)} to ` +
-    `${short(last)}; allowed from ${short(answer.low)} to ${short(answer.high)}`;
+  title.textContent = say("{predicted} {unit}, with 90 % from {first} to {last}; allowed from {low} to {high}", {
+    predicted: short(answer.predicted), unit, first: short(first), last: short(last),
+    low: short(answer.low), high: short(answer.high) });
   svg.append(title, draw("line", { x1: 10, x2: 390, y1: 38, y2: 38 }, "line"),
     band(answer.low, answer.high, 28, 20, "allowed"), band(first, last, 33, 10, "interval"));
   if (answer.expert !== null) {
@@ -183,18 +240,18 @@ function axis(answer) {
 function hold(answer, number) {
   at("holding").hidden = answer.held === null;
   if (answer.held !== null) {
-    at("held").textContent = number ? `${short(answer.held[0])} to ${short(answer.held[1])}`
+    at("held").textContent = number
+      ? say("{low} to {high}", { low: short(answer.held[0]), high: short(answer.held[1]) })
       : answer.held.join(", ");
-    at("promise").textContent = form.promise + ".";
+    at("promise").textContent = sentence(form.promise);
   }
   at("doubting").hidden = answer.noise === null;
   if (answer.noise === null) return;
-  const unit = number ? form.target.unit : "classes";
-  at("doubt").textContent =
-    `One test differs from its mean by ${short3(answer.noise)} ${unit} (sd), the model's mean ` +
-    `from the true one by ${short3(answer.ignorance)}.`;
+  at("doubt").textContent = say(
+    "One test differs from its mean by {noise} {unit} (sd), the model's mean from the true one by {ignorance}.",
+    { noise: short3(answer.noise), unit: number ? form.target.unit : say("classes"), ignorance: short3(answer.ignorance) });
   at("far").hidden = !answer.far;
-  at("far").textContent = "This row is unlike all that was learned from: more is unknown than noise.";
+  at("far").textContent = say("This row is unlike all that was learned from: more is unknown than noise.");
 }
 
 function short3(value) {
@@ -207,26 +264,27 @@ function show(answer) {
   at("hint").hidden = true;
   at("found").hidden = false;
   at("scope").hidden = answer.in_scope;
-  at("scope").textContent =
-    "Some values lie outside the scope that the expert declared: the rules were not made for them.";
+  at("scope").textContent = say(
+    "Some values lie outside the scope that the expert declared: the rules were not made for them.");
   at("predicted").textContent =
     short(answer.predicted) + (number && form.target.unit ? ` ${form.target.unit}` : "");
   const expert = answer.expert === null
-    ? answer.trust > 0 ? "The expert holds several answers equally likely." : "The expert is silent."
-    : `The expert says ${short(answer.expert)}.`;
-  at("who").textContent = `${WHO[answer.decided]} ${expert} Trust ${short(answer.trust)}.`;
+    ? say(answer.trust > 0 ? "The expert holds several answers equally likely." : "The expert is silent.")
+    : say("The expert says {answer}.", { answer: short(answer.expert) });
+  at("who").textContent = [say(WHO[answer.decided]), expert,
+    say("Trust {trust}.", { trust: short(answer.trust) })].join(" ");
   const allowed = new Set(answer.allowed);
   if (number) {
     const [first, last] = answer.interval;
-    at("allowed").replaceChildren(make("span", `${short(answer.low)} to ${short(answer.high)}; ` +
-      `with 90 % from ${short(first)} to ${short(last)}`));
+    at("allowed").replaceChildren(make("span", say("{low} to {high}; with 90 % from {first} to {last}", {
+      low: short(answer.low), high: short(answer.high), first: short(first), last: short(last) })));
     at("bars").replaceChildren();
     at("axis").replaceChildren(axis(answer));
   } else {
     at("allowed").replaceChildren(...form.classes.map((name) => {
       const state = name === answer.predicted ? "is" : allowed.has(name) ? "may" : "no";
       const chip = make("span", name, "chip " + state);
-      chip.title = allowed.has(name) ? "allowed" : "excluded by the range";
+      chip.title = say(allowed.has(name) ? "allowed" : "excluded by the range");
       return chip;
     }));
   }
@@ -243,16 +301,69 @@ function show(answer) {
   at("why").replaceChildren(...answer.reasons.map((text) => make("li", text)));
 }
 
+// One request at a time; while values change, what was answered before is taken away.
+let running = false, again = false, quiet = 0;
+
+function follow() {
+  clearTimeout(quiet);
+  at("found").classList.add("old");
+  at("change").hidden = true;
+  if (running) again = true;
+  else answer(false);
+}
+
+async function answer(strict) {
+  running = true;
+  at("busy").textContent = say("asking …");
+  do {
+    again = false;
+    try {
+      const values = row(), said = await ask("/predict", JSON.stringify(values));
+      if (again) continue;
+      show(said.answers[0]);
+      at("found").classList.remove("old");
+      quiet = setTimeout(() => wonder(values), 250);
+    } catch (error) {
+      if (again) continue;
+      at("found").hidden = true;
+      // what is still being typed is not complained of
+      if (strict || error.status) complain(error.message || say("The service does not answer."), error.column);
+      else { complain(""); at("hint").hidden = false; at("hint").textContent = error.message; }
+    }
+  } while (again);
+  at("busy").textContent = "";
+  running = false;
+}
+
+// the smallest change to another answer: asked once the values stand still
+async function wonder(values) {
+  const said = await ask("/what-if", JSON.stringify(values)).catch(() => null);
+  if (!said || JSON.stringify(values) !== JSON.stringify(row())) return;
+  const [smallest, ...moved] = [...said.sentences].reverse();
+  at("smallest").textContent = sentence(smallest);
+  at("moved").textContent = moved.map(sentence).join(" ");
+  at("changes").replaceChildren(...said.changes.slice(0, 4).map((one) => {
+    const button = make("button", say("{input} {value}: {answer}",
+      { input: one.input, value: short(one.value), answer: short(one.predicted) }));
+    button.type = "button";
+    button.addEventListener("click", () => {
+      const feature = form.features.find((f) => f.name === one.input), field = at("f-" + one.input);
+      field.value = one.value;
+      look(feature, field);
+      follow();
+    });
+    return button;
+  }));
+  at("change").hidden = false;
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.。]$/.test(text) ? "" : language === "zh" ? "。" : ".");
+
 async function predict(event) {
   event.preventDefault();
   for (const field of document.querySelectorAll(".wrong")) field.classList.remove("wrong");
-  at("busy").textContent = "asking …";
-  try {
-    show((await ask("/predict", JSON.stringify(row()))).answers[0]);
-  } catch (error) {
-    complain(error.message || "The service does not answer.", error.column);
-  }
-  at("busy").textContent = "";
+  if (running) again = true;
+  else await answer(true);
   at("answer").scrollIntoView({ block: "nearest" });  // on a phone it lies below the fields
 }
 
@@ -261,7 +372,7 @@ async function start() {
     form = await ask("/schema");
   } catch (error) {
     at("door").hidden = false;
-    at("about").textContent = token ? "This token is not the one." : "";
+    at("about").textContent = token ? say("This token is not the one.") : "";
     return;
   }
   build();
@@ -270,10 +381,11 @@ async function start() {
     showWatch();
   }
   const card = await ask("/card");
-  at("about").textContent = `Model ${card.fingerprint.slice(0, 12)} of ${card.created.slice(0, 10)}. ` +
-    "What is typed here is answered by this site's own service and goes nowhere else.";
+  at("about").textContent = say("Model {model} of {day}. What is typed here is answered by this site's own service and goes nowhere else.",
+    { model: card.fingerprint.slice(0, 12), day: card.created.slice(0, 10) });
 }
 
+translate();
 at("row").addEventListener("submit", predict);
 at("paste").addEventListener("input", spread);
 at("door").addEventListener("submit", (event) => {
