@@ -75,7 +75,7 @@ def verdict(rows: Sequence[Row], unit: str = "", metric: str = "") -> RunWinner 
                 "(95 % {over})."  # fmt: skip
             ends = {"low": f"{low:.3g}", "high": f"{high:.3g}"}
         elif by.key != "ta":
-            text = "{best} is best, {score}: {low} to {high} points more than {next}, the next best "\
+            text = "{best} is best, {score}: {low} to {high} points more than {next}, the next "\
                 "(95 % {over})."  # fmt: skip
         shown = _shown(means[best], by, unit)
         said = say(text, best=best, score=shown, next=next_one, over=over, **ends)

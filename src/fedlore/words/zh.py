@@ -557,7 +557,7 @@ TEXTS: dict[str, str] = {
     "{best} misses least, {score}: {low} to {high} less than {next}, the next best (95 % {over}).": (
         "{best} 的误差最小，{score}：比其次的 {next} 小 {low} 到 {high}（95 % {over}）。"
     ),
-    "{best} is best, {score}: {low} to {high} points more than {next}, the next best (95 % {over}).": (
+    "{best} is best, {score}: {low} to {high} points more than {next}, the next (95 % {over}).": (
         "{best} 最好，{score}：比次好的 {next} 高 {low} 到 {high} 个百分点（95 % {over}）。"
     ),
     "No clear winner: {best} has the best mean, {score}, but cannot be told from {others} ({why}).": (
