@@ -54,11 +54,11 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     _check_size(tensors)
     rest = iter(described)
     said = [_round_values(m) if m in rounds else next(rest) for m in ensemble.members]
-    for values_of, member in zip(said, ensemble.members, strict=True):
+    for values, member in zip(said, ensemble.members, strict=True):
         if isinstance(member, CorrectedMember):
             if member.one_shot not in rounds:
                 raise FedloreError(f"'{member.name}' corrects a model that is not in the mixture")
-            values_of[_CORRECTS] = EXACT
+            values[_CORRECTS] = EXACT
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
