@@ -14,6 +14,7 @@ from fedlore.errors import FedloreError
 from fedlore.models.own import (
     baseline,
     folds,
+    linear,
     missing_learners,
     own_classes,
     own_numbers,
@@ -74,6 +75,20 @@ def test_no_row_helps_to_predict_itself(family):
     )
     assert torch.equal(before[:, part == 2], after[:, part == 2])
     assert not torch.allclose(before[:, part != 2], after[:, part != 2])
+
+
+def test_no_fit_of_cross_validation_learns_from_more_rows_than_the_cap(monkeypatch):
+    known, seen = numbers(), []
+    monkeypatch.setattr(linear, "MOST_LEARNED", 20)
+
+    class Counting(Ridge):
+        def trace(self, inputs, target, at, settings):
+            seen.append((len(inputs), len(at)))
+            return super().trace(inputs, target, at, settings)
+
+    y = known.y.unsqueeze(1)
+    predict_held_out(Counting(""), see_numbers(known), y, folds(60, seed=0), ALONE, (0.1,))
+    assert seen == [(16, 12)] * FOLDS  # every third of 48, and all that were left out are judged
 
 
 def test_numbers_are_held_out_inside_the_range(quick):
