@@ -72,10 +72,11 @@ def walk_commands(table: Table, frame, home: Path) -> None:
     assert len(answers) == len(frame) and all(row["why"] for row in answers)
     with serving(home / "a.lore", *insist) as (_, port, _):
         form = httpx.get(f"http://127.0.0.1:{port}/schema").json()["features"]
-        titles = dict.fromkeys(one["column"] or one["name"] for one in form)
         one = dict(csv.DictReader(rows.read_text().splitlines()).__next__())
-        named = {f["column"] or f["name"] for f in form if f["levels"] or f.get("date")}
-        row = {title: one[title] if title in named else float(one[title]) for title in titles}
+        row = {}
+        for f in form:
+            title = f["date"]["column"] if "date" in f else f["column"] or f["name"]
+            row[title] = one[title] if f["levels"] or "date" in f else float(one[title])
         answer = httpx.post(f"http://127.0.0.1:{port}/predict", json=row)
     assert answer.status_code == 200, answer.text
     served, told = answer.json()["answers"][0]["predicted"], answers[0][table.label]

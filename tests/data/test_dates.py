@@ -14,6 +14,7 @@ from fedlore.data import as_examples, read_table
 from fedlore.data.draft import draft_knowledge, read_cells
 from fedlore.data.rows.table import number_rows
 from fedlore.knowledge import Knowledge
+from fedlore.studio.verdict import read_row
 
 from ..cli.spoken import refused, typed
 
@@ -65,6 +66,8 @@ def test_every_kind_of_row_gives_the_same_numbers(known, rows):
     reader = Reader(schema, 10)
     for row in ({"came": str(DAYS[5]), "ash": 1.25}, by_parts):
         assert torch.equal(reader.read(json.dumps(row).encode()).float(), want)
+    for row in ({"came": f" {DAYS[5]}", "ash": "1,25"}, {k: str(v) for k, v in by_parts.items()}):
+        assert torch.equal(read_row(row, schema), want)  # as a person types it in the studio
     form = row_schema(schema)
     assert form["properties"]["came"]["format"] == "date" and form["required"] == ["ash"]
     assert form["allOf"] == [{"oneOf": [{"required": list(PARTS)}, {"required": ["came"]}]}]

@@ -76,8 +76,10 @@ class Feature:
         """What a page must know of it, in what JSON has: an open end is none."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
         known: dict[str, object] = {"name": self.name, "unit": self.unit, "low": low, "high": high}
-        known |= {"levels": list(self.levels), "other": self.other, "column": self.column}
-        return known | ({"date": self.date} if self.date else {})
+        known |= {"levels": list(self.levels), "other": self.other}
+        if self.date:  # a number, unless a row says the whole date by the title of its column
+            return known | {"column": None, "date": {"part": self.date, "column": self.column}}
+        return known | {"column": self.column}
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
