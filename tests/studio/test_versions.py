@@ -126,6 +126,12 @@ def test_saves_are_versions_with_author_and_reason(tmp_path):
     told = ask(app, "POST", "/api/compare", json={"before": "2", "after": "3"}).json()
     assert told["regions"][0]["where"] == {"ash": "(13..15]"}
     assert (told["rows"]["all"], told["rows"]["changed"]) == (6, 1)
+    blamed = {one["file"]: one for one in ask(app, "GET", "/api/blame").json()}["predict.csv"]
+    at = next(i for i, row in enumerate(blamed["rows"]) if "> 15" in row)
+    column = blamed["rows"][at].index("> 15")
+    assert blamed["versions"][at][column] == 3  # Bob wrote this cell, the others are as found
+    blamed["versions"][at][column] = 1
+    assert {number for row in blamed["versions"] for number in row} == {1}
     token = ask(app, "GET", "/api/desk").json()["token"]
     back = ask(app, "POST", "/api/restore", json={"token": token, "number": 1}).json()
     assert back["draft"] == ["predict.csv"] and len(back["grids"][0]["rows"]) == 3

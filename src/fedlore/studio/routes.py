@@ -55,7 +55,7 @@ from .requests import (
 )
 from .site_model import SiteBundle, draw_trust
 from .verdict import judge_rest, judge_row, tried_row
-from .versions import compare_versions, list_versions, save_draft, version_files
+from .versions import blame_cells, compare_versions, list_versions, save_draft, version_files
 
 
 def add_routes(app: FastAPI, desk: Workspace) -> None:
@@ -130,6 +130,11 @@ def _add_versions(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     @app.get("/api/versions")
     def versions() -> list[dict[str, Any]]:
         return [asdict(version) for version in list_versions(desk.place)]
+
+    @app.get("/api/blame")
+    def blame() -> list[dict[str, Any]]:
+        """Which version wrote each cell."""
+        return blame_cells(desk.place)
 
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..knowledge.content import FILE
 from .checks import judge, read_schema
 from .compare import compare_answers
 from .draft import Workplace, Workspace, is_own, now
+from .grids import RuleGrid, read_grids
 from .requests import SaveRequest
 from .site_model import SiteBundle, tell_moves
 
@@ -111,6 +113,43 @@ def _texts(values: Any) -> Iterator[str]:
     elif isinstance(values, list):
         for part in values:
             yield from _texts(part)
+
+
+def blame_cells(place: Workplace) -> list[dict[str, Any]]:
+    """Of each table in the last version, which version wrote each cell as it stands there."""
+    known: dict[tuple[str, str], tuple[RuleGrid, list[list[int]]]] = {}
+    for version in list_versions(place):
+        try:
+            grids = read_grids(version_files(place, version.number))
+        except FedloreError:
+            continue  # a file that cannot be read blames nobody
+        known = {
+            key: (grid, _write_on(known.get(key), grid, version.number))
+            for grid in grids
+            for key in [(grid.file, grid.sheet)]
+        }
+    return [
+        {"file": g.file, "sheet": g.sheet, "header": g.header, "rows": g.rows, "versions": by}
+        for g, by in known.values()
+    ]
+
+
+def _write_on(
+    before: tuple[RuleGrid, list[list[int]]] | None, grid: RuleGrid, number: int
+) -> list[list[int]]:
+    """Who wrote each cell: rows that stand in both are found, their columns go by title."""
+    found = [[number] * len(row) for row in grid.rows]
+    if before is None:
+        return found
+    old, by = before
+    columns = [(j, old.header.index(t)) for j, t in enumerate(grid.header) if t in old.header]
+    matched = SequenceMatcher(None, old.rows, grid.rows, autojunk=False).get_opcodes()
+    for _, start, end, first, last in matched:
+        for i, k in zip(range(start, end), range(first, last), strict=False):
+            for new, past in columns:
+                if grid.rows[k][new] == old.rows[i][past]:
+                    found[k][new] = by[i][past]
+    return found
 
 
 DRAFT, SAVED = "draft", "saved"  # states beside the numbered versions

@@ -15,6 +15,7 @@ export class VersionsView extends HTMLElement {
 
   async load() {
     const list = await ask("/api/versions").catch((error) => { desk.fail(error); return []; });
+    const blamed = list.length ? await ask("/api/blame").catch(() => []) : [];
     const signing = await signPart();
     if (!this.isConnected) return;
     const names = [...list.map((v) => [String(v.number), `${v.number} · ${when(v.when)} · ${v.who || v.why}`]).reverse(),
@@ -24,7 +25,7 @@ export class VersionsView extends HTMLElement {
     const after = choose(names, usual[1], () => this.compare(before.value, after.value));
     this.result = make("div", { "aria-live": "polite" });
     this.replaceChildren(make("div", { class: "halves" },
-      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none")), signing,
+      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none")), this.blame(blamed, list), signing,
         make("p", {}, make("button", { id: "book", onclick: () => this.book() }, say("book")), " ", make("span", { class: "soft" }, say("book.help")))),
       make("section", { "aria-label": say("versions.compare") }, make("h2", {}, say("versions.compare")),
         make("div", { class: "fields" }, field(say("versions.before"), before), field(say("versions.after"), after)), this.result)));
@@ -36,6 +37,15 @@ export class VersionsView extends HTMLElement {
     return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("view.versions") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head, make("td"))),
       make("tbody", {}, [...list].reverse().map((v) => make("tr", {}, make("th", { scope: "row" }, String(v.number)), make("td", {}, when(v.when)), make("td", {}, v.who), make("td", {}, v.why),
         make("td", {}, make("button", { class: "plain", onclick: () => confirm(say("versions.restored", { number: v.number })) && desk.change("/api/restore", { number: v.number }) }, say("versions.restore"))))))));
+  }
+
+  // each table of the last version, every cell with the version and the person that wrote it
+  blame(tables, list) {
+    const who = (number) => `${number} · ${list.find((v) => v.number === number)?.who || "–"}`;
+    return tables.map((table) => make("details", {}, make("summary", {}, say("versions.blame", { file: table.file })),
+      make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.file }, make("table", { class: "plain" },
+        make("thead", {}, make("tr", {}, table.header.map((name) => make("th", { scope: "col" }, name)))),
+        make("tbody", {}, table.rows.map((row, i) => make("tr", {}, row.map((cell, j) => make("td", {}, cell, " ", make("small", { class: "soft" }, who(table.versions[i][j])))))))))));
   }
 
   // one page, put where the browser keeps what it downloads
