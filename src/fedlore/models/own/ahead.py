@@ -6,7 +6,7 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
     count = min(_PROCESSES.get(), len(calls))
     if count < 2 or sum(args[0].x.numel() for args, _ in calls) < _WORTH:
         return
-    context = get_context("spawn")
+    context, others = get_context("spawn"), {*active_children()}
     with ProcessPoolExecutor(count, context, _begin, (torch.get_num_threads(),)) as pool:
         jobs = [pool.submit(_work, make.__name__, _as_arrays(call)) for call in calls]
         try:
@@ -49,9 +49,12 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
                 baseline.keep(make, args, named, _as_tensors(job.result()))
                 tell_step(f"own models of {named['site']}", done=done, total=len(calls))
         except (FedloreError, BrokenExecutor):
-            pass
-        finally:
             pool.shutdown(wait=False, cancel_futures=True)
+        except BaseException:  # who stops it does not wait for what is under way
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in {*active_children()} - others:
+                child.terminate()
+            raise
 
 
 def _begin(threads: int) -> None:
