@@ -246,3 +246,18 @@ upper = "5"
 lower = "ash + 6"
 """
     assert stays_inside(read_knowledge({"knowledge.toml": text})).status == status
+
+
+@pytest.mark.parametrize("combine", ["all", "any"])
+def test_a_prediction_that_one_of_two_ranges_forbids_in_a_sliver(combine):
+    """Class c for every row; the second range forbids it near x = 0.9 alone."""
+    text = (
+        'classes = ["a", "b", "c"]\nedges = [0.5, 1.5]\n'
+        '[[features]]\nname = "x"\nlow = 0\nhigh = 9\n'
+        '[[predict.sources]]\ntable = "p.csv"\n[[range.sources]]\ntable = "r.csv"\n'
+        '[[range.sources]]\nupper = "1 + abs(7 * x - 6.3) * 100000"\n'
+        f'[range]\ncombine = "{combine}"\n'
+    )
+    tables = {"p.csv": "x,then\n>= 0,c\n", "r.csv": "x,then\n>= 0,all\n"}
+    known = read_knowledge({"knowledge.toml": text, **tables})
+    assert (stays_inside(known).status == "proved") == (combine == "any")
