@@ -110,3 +110,16 @@ def test_a_tried_row_becomes_an_example_with_its_answer(tmp_path):
     app = make_studio(desk(tmp_path))
     said = ask(app, "POST", "/api/examples/rows", json={"rows": [{"ash": "14,5", "seam": "B"}]})
     assert said.json() == {"rows": [["14.5", "B", "III", "not I", ""]]}
+
+
+def test_tables_and_examples_take_titles_of_the_data_and_blanks_that_nobody_looks_at():
+    feature = '[[features]]\nname = "{}"\ncolumn = "{}"\nunit = "g/l"\nlow = 0\nhigh = 9\n'.format
+    text = 'classes = ["A", "B"]\nexamples = "e.csv"\n[[predict.sources]]\ntable = "p.csv"\n'
+    text += feature("acid", "Malic acid") + feature("mg", "Mg²⁺")
+    files = {
+        "knowledge.toml": text.encode(),
+        "p.csv": b"Malic acid (g/l),then\n> 3,A\n",
+        "e.csv": "Malic acid (g/l),Mg²⁺,expect\n5,,A\n,1,silent\n".encode(),
+    }
+    found = [(f.place.row, f.message) for f in check_file(files).findings if f.severity == "error"]
+    assert found == [(3, "'acid' is missing")]  # what a rule looks at is needed

@@ -156,31 +156,36 @@ def suggest_rule(
         if own >= LEAST_ROWS and right >= PURE * own:
             found.append({"cells": cells, "then": schema.classes[then], "rows": own, "right": right,
                           "all": int(hit.sum()), "silent": int(left.sum())})  # fmt: skip
-    found = [
-        rule | {"breaks": add_rule(members, rule["cells"], rule["then"])[2]}
-        for rule in sorted(found, key=lambda rule: -int(rule["right"]))
-    ]
-    return next((rule for rule in found if not rule["breaks"]), found[0] if found else None)
+    found.sort(key=lambda rule: -int(rule["right"]))
+    for rule in found:
+        rule["breaks"] = _breaks(members, checkup, *add_rule(members, rule["cells"], rule["then"]))
+        if not rule["breaks"]:
+            return rule
+    return found[0] if found else None
 
 
 def accept_rule(desk: Workspace, said: RuleAccepted) -> None:
     """A suggested rule into the draft; one that breaks the expert's own rules is refused."""
     with desk.lock:
         desk.check(said.token)
-        file, data, breaks = add_rule(desk.members, said.cells, said.then, said.note)
+        file, data = add_rule(desk.members, said.cells, said.then, said.note)
+        breaks = _breaks(desk.members, judge(desk.members), file, data)
         if breaks:
             raise KnowledgeError(f"this rule is not accepted: {breaks}")
         desk.change(said.token, {file: data}, who=said.who, what=f"'{file}'")
 
 
+def _breaks(members: Mapping[str, bytes], checkup: Checkup, file: str, data: bytes) -> str:
+    """The errors that a changed file brings: a range that forbids it, an example that it breaks."""
+    before = {str(one) for one in errors(checkup.findings)}
+    after = errors(judge(ChainMap({file: data}, cast(dict[str, bytes], members))).findings)
+    return "; ".join(one.message for one in after if str(one) not in before)
+
+
 def add_rule(
     members: Mapping[str, bytes], cells: Mapping[str, str], then: str, note: str = ""
-) -> tuple[str, bytes, str]:
-    """The first table of predictions with one rule more, the last: what is there goes before.
-
-    Its file, the bytes, and what the check says that it did not say without: a range that forbids
-    the answer, an example that comes out otherwise.
-    """
+) -> tuple[str, bytes]:
+    """The first table of predictions with one rule more, the last: its file, and the bytes."""
     schema = read_schema(members)
     grid = next((g for g in read_grids(members) if g.side == "predict" and not g.fault), None)
     if grid is None or schema is None:
@@ -201,10 +206,7 @@ def add_rule(
     highest = max((int(rank) for rank in ranks if rank.strip().isdigit()), default=0)
     fresh = {**cells, "priority": str(highest + 1), "note": note}
     rows.append([then if n.lower() in outcome else fresh.get(n, "") for n in names])
-    data = grid_bytes(members, grid.file, grid.sheet, header, rows)
-    before = {str(one) for one in errors(judge(members).findings)}
-    after = errors(judge(ChainMap({grid.file: data}, cast(dict[str, bytes], members))).findings)
-    return grid.file, data, "; ".join(f.message for f in after if str(f) not in before)
+    return grid.file, grid_bytes(members, grid.file, grid.sheet, header, rows)
 
 
 def _leaves(x: Tensor, y: Tensor, schema: Schema) -> list[tuple[dict[str, str], int]]:
