@@ -22,13 +22,16 @@ def told(measure: str = "accuracy") -> dict:
         "weights": {"network": 0.6, "ridge": 0.4},
         "costs": {"network": 0.05},
         "gain": {"name": "gain", "value": 0.1, "low": 0.0, "high": 0.2},
-        "sentence": "Taking part pays for this site: +10.0 points.",
+        "sentence": "said when it was measured, in the language of that day",
     }
 
 
 def test_the_page_has_every_way_with_its_interval_and_every_member_with_its_cost():
     html = benefit_page(told())
-    assert "Taking part pays for this site" in html and "<b>plant" not in html
+    assert (
+        "Taking part is likely to pay for this site, but its rows cannot prove it" in html
+        and "<b>plant" not in html
+    )
     assert "<td>55.0</td>" in html and "40.0 to 60.0" in html
     assert "federation with knowledge" in html and "+5.0" in html and "–" in html
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.metrics import ReliabilityBin
+from ..words import say
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,26 @@ class Benefit:
         values = asdict(self)
         left_out = values.pop("left_out")
         return values | ({"left out": left_out} if left_out else {})
+
+
+def say_gain(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
+    """Whether taking part pays, with its interval, or that the rows cannot prove it."""
+    if measure == "accuracy":
+        low, high = (f"{100 * end:+.1f}" for end in (gain.low, gain.high))
+        text = "{gain} points of accuracy over {against} ({low} to {high}, {rows} rows)"
+        value = f"{100 * gain.value:+.1f}"
+    else:  # a gain is less error
+        text = "RMSE {gain} higher than that of {against} ({low} to {high}, {rows} rows)"
+        if gain.value >= 0:
+            text = "RMSE {gain} lower than that of {against} ({low} to {high}, {rows} rows)"
+        low, high = f"{-gain.high:+.3g}", f"{-gain.low:+.3g}"
+        value = f"{abs(gain.value):.3g}"
+    said = say(text, gain=value, against=say(against), low=low, high=high, rows=rows)
+    if gain.low > 0:
+        return say("Taking part pays for this site: {said}.", said=said)
+    if gain.high < 0:
+        return say("Taking part does not pay for this site: {said}.", said=said)
+    likely = "Taking part is not likely to pay for this site, but its rows cannot prove it: {said}."
+    if gain.value > 0:
+        likely = "Taking part is likely to pay for this site, but its rows cannot prove it: {said}."
+    return say(likely, said=said)

@@ -13,6 +13,7 @@ from ..errors import FedloreError
 from ..look.page import Section, page
 from ..look.plots import DrawnPlot, draw
 from ..look.tables import TextTable
+from ..models.benefit import BenefitLine, say_gain
 from ..words import say
 from .panels import plain_text
 from .reliability import TERMS as RELIABILITY
@@ -78,7 +79,7 @@ def benefit_page(table: Mapping[str, Any]) -> str:
         terms = _TERMS | (RELIABILITY if table["measure"] == "accuracy" else {})
     return page(
         say("What {site} gains by taking part", site=site),
-        headline=f"{_headline(table, site)} {plain_text(table['sentence'])}",
+        headline=_headline(table, site),
         facts=facts,
         reading=[say(text) for text in _READING],
         terms={say(name): say(text) for name, text in terms.items()},
@@ -91,7 +92,7 @@ def _headline(table: Mapping[str, Any], site: str) -> str:
     share = table["measure"] == "accuracy"
     values = {str(line["name"]): line["value"] for line in table["lines"]}
     if not {"local best", "mixture"} <= values.keys():
-        return ""
+        return plain_text(table["sentence"])
     alone, ours = (f"{_number(values[name], share)}" for name in ("local best", "mixture"))
     if share:
         text = "On its own, {site}'s best model is right on {alone} % of its rows; with the "\
@@ -99,7 +100,10 @@ def _headline(table: Mapping[str, Any], site: str) -> str:
     else:
         text = "On its own, {site}'s best model misses by {alone} (RMSE); with the federation by "\
             "{ours}."  # fmt: skip
-    return say(text, site=site, alone=alone, ours=ours)
+    gain = say_gain(
+        BenefitLine(**table["gain"]), "local best", int(table["rows"]), table["measure"]
+    )
+    return f"{say(text, site=site, alone=alone, ours=ours)} {gain}"
 
 
 def _basis(table: Mapping[str, Any]) -> str:
@@ -151,7 +155,7 @@ def _ways(table: Mapping[str, Any]) -> TextTable:
         (
             _show(line["name"]),
             _number(line["value"], share),
-            f"{_number(line['low'], share)} to {_number(line['high'], share)}",
+            say("{low} to {high}", **{end: _number(line[end], share) for end in ("low", "high")}),
         )
         for line in table["lines"]
     ]
@@ -178,7 +182,9 @@ def _members(table: Mapping[str, Any]) -> TextTable:
 
 def _show(name: object) -> str:
     text = plain_text(name)
-    return say(_SHOWN.get(text, text))
+    if text in _SHOWN:
+        return say(_SHOWN[text])
+    return ", ".join(say(part) for part in text.split(", "))  # a model, and how it hears the expert
 
 
 def _number(value: Any, share: bool, sign: str = "") -> str:

@@ -337,8 +337,7 @@ def _shares(shares: Mapping[str, float]) -> str:
 
 
 def _member(name: str) -> str:
-    own, _, over = name.partition(", correcting the expert")
-    return TEXTS.get(own, own) + ("（修正专家）" if name != own else "") + over
+    return "，".join(TEXTS.get(part, part) for part in name.split(", "))
 
 
 def _number_opinions(a: Mapping[str, Any]) -> str:
@@ -850,4 +849,6 @@ TEXTS: dict[str, str] = {
     "extra trees": "极端随机树",
     "boosted trees": "提升树",
     "logistic": "逻辑回归",
+    "correcting the expert": "修正专家",
+    "given the expert's answer": "已知专家的答案",
 }

@@ -11,9 +11,8 @@ from torch import Tensor
 from ...core.metrics import ReliabilityBin
 from ...core.rng import stream
 from ...core.statistics import wilson
-from ...models.benefit import Benefit, BenefitLine
+from ...models.benefit import Benefit, BenefitLine, say_gain
 from ...models.own.baseline import kind_of_learner
-from ...words import say
 from .rows import SiteRows
 
 WIDE = 1.96  # standard errors of a 95 % interval
@@ -91,7 +90,7 @@ def compare(
     rows = len(errors[ensemble])
     lines = tuple(measure_line(name, each, measure) for name, each in errors.items())
     gain = gain_of(errors[baseline], errors[ensemble], measure)
-    sentence = _sentence(gain, baseline, rows, measure)
+    sentence = say_gain(gain, baseline, rows, measure)
     return Benefit(measure, rows, lines, weights, costs, gain, sentence)
 
 
@@ -130,28 +129,6 @@ def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:
     if measure == "rmse":  # a - b of roots is (a² - b²) / (a + b)
         unit = float(before.mean()) ** 0.5 + float(after.mean()) ** 0.5 or 1.0
     return BenefitLine("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
-
-
-def _sentence(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
-    if measure == "accuracy":
-        low, high = (f"{100 * end:+.1f}" for end in (gain.low, gain.high))
-        text = "{gain} points of accuracy over {against} ({low} to {high}, {rows} rows)"
-        value = f"{100 * gain.value:+.1f}"
-    else:  # a gain is less error
-        text = "RMSE {gain} higher than that of {against} ({low} to {high}, {rows} rows)"
-        if gain.value >= 0:
-            text = "RMSE {gain} lower than that of {against} ({low} to {high}, {rows} rows)"
-        low, high = f"{-gain.high:+.3g}", f"{-gain.low:+.3g}"
-        value = f"{abs(gain.value):.3g}"
-    said = say(text, gain=value, against=say(against), low=low, high=high, rows=rows)
-    if gain.low > 0:
-        return say("Taking part pays for this site: {said}.", said=said)
-    if gain.high < 0:
-        return say("Taking part does not pay for this site: {said}.", said=said)
-    likely = "Taking part is not likely to pay for this site, but its rows cannot prove it: {said}."
-    if gain.value > 0:
-        likely = "Taking part is likely to pay for this site, but its rows cannot prove it: {said}."
-    return say(likely, said=said)
 
 
 def left_out(site: SiteRows) -> str:
