@@ -72,7 +72,7 @@ def _row(name: str, seed: int, site: str, fitted: Fitted[Any], x: Tensor, y: Any
         truth = float(missed.double().square().mean().sqrt())
     said: Row = {"value": line.value, "low": line.low, "high": line.high}
     tags: Row = {"set": name, "seed": seed, "site": site, "measure": benefit.measure}
-    return tags | {"rows": benefit.rows, "told": len(y)} | said | {"truth": truth}
+    return tags | {"rows": benefit.rows, "tested": len(y)} | said | {"truth": truth}
 
 
 def summary(rows: Sequence[Row]) -> list[str]:

@@ -15,7 +15,7 @@ from fedlore.bundle import answer_rows, bundle_of, read_bundle, reasons, write_b
 from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
-from fedlore.bundle.serve.answer import Answerer
+from fedlore.bundle.serve.answer import Answerer, in_words
 from fedlore.checker import check
 from fedlore.core.one_shot import Link
 from fedlore.knowledge.views import Recalibrated
@@ -109,7 +109,7 @@ def test_a_service_says_the_same(name):
     x = some_rows(made, 30)
     served, _ = Answerer.of(made)(x.double())
     found, why = answer_rows(made, x), reasons(made, x)
-    assert [row["reasons"] for row in served] == why
+    assert [in_words(row)["reasons"] for row in served] == why
     classes = made.schema.classes
     wanted = found.predicted.tolist()
     wanted = wanted if made.task == "regression" else [classes[c] for c in wanted]

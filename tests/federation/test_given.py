@@ -13,6 +13,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import audit
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import read_terms
+from fedlore.models.own import OwnMember
 
 from .inside import Inside, around
 from .test_chosen import MENU, chosen, own_models
@@ -80,7 +81,8 @@ def test_what_a_hostile_coordinator_gives_never_takes_the_place_of_a_better_loca
     model, page = own_models(folder)["plant-1"], json.loads((home / "benefit.json").read_text())
     said = {line["name"]: line["value"] for line in page["lines"]}
     assert said["mixture"] < said["local best"] - 0.2  # what the attack would have brought
-    assert model.ensemble.network == 0.0 and len(model.ensemble.members) == 1
+    assert model.ensemble.network == 0.0
+    assert all(isinstance(member, OwnMember) for member in model.ensemble.members)
     assert "does not pay" in page["sentence"] and "keeps its local best" in page["sentence"]
     worker(task, text)  # the honest ones have their place again
     assert accuracy(folder) == before

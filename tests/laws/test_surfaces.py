@@ -15,7 +15,7 @@ from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
-from fedlore.bundle.serve.answer import Answerer
+from fedlore.bundle.serve.answer import Answerer, in_words
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.errors import FedloreError, KnowledgeError
@@ -116,7 +116,7 @@ def a_service_answers_as_python_and_says_why(site):
     assert all(lines)
     for i, row in enumerate(served):
         assert row["trust"] == pytest.approx(float(found.trust[i]), abs=1e-6)
-        assert set(row["reasons"]) >= {lines[i][-1]}
+        assert set(in_words(row)["reasons"]) >= {lines[i][-1]}
         values = list(row["probabilities"].values())
         np.testing.assert_allclose(values, found.probabilities[i], atol=1e-6)
 

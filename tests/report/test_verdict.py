@@ -69,6 +69,8 @@ def test_the_metric_that_was_asked_for_orders_the_table_and_names_the_winner():
     some = [{**row, "ta": row["nll"]} for row in some]
     assert verdict(some).best == "FL"
     found, table = verdict(some, metric="log_loss"), overview("x", some, "log_loss")
-    assert found.best == "local best" and "Best: local best, log loss 0.315" in found.sentence
+    assert (
+        found.best == "local best" and "local best misses least, log loss 0.315" in found.sentence
+    )
     assert [row[0].text for row in table.body] == ["local best", "lore", "FL"]
     assert "x: log loss |" in table.title

@@ -224,7 +224,7 @@ def check_trust(*, by_row: bool, least_trust: float, **others: float | None) -> 
     """Refuse a λ that is no share, and one that must be no smaller beside those of rows."""
     for name, value in {**others, "least_trust": least_trust}.items():
         if value is not None and not 0.0 <= value <= 1.0:
-            raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
+            raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}", code="knowledge")
     if least_trust and by_row:
         raise KnowledgeError("least_trust is for one λ: say the trust of a region in [trust]")
 
