@@ -18,7 +18,7 @@ check: .venv/dev
 	$(BIN)/mypy
 
 slow: .venv/dev
-	$(BIN)/pytest -m "slow and not nightly"
+	$(BIN)/pytest -n auto --dist loadfile -m "slow and not nightly"
 	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n auto -m "hypothesis and not slow"
 
 nightly: .venv/dev

@@ -216,7 +216,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
         terms = terms_of(read_deployed(folder), run="x", participants=2)
         with link.run(secret, app=hostile(canary)) as grid:
             remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
-            replies = remote.exchange(Task("moments", 0), sorted(keys))
+            replies = list(remote.exchange(Task("moments", 0), sorted(keys)))
         assert len(replies) == 2  # the sites did answer a message of that run
         with pytest.raises(LinkLost), link.run(b"a guess"):
             pass
