@@ -62,12 +62,17 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, script: str) -> Any:
-        """The value of an expression once it is true."""
+        """The value of an expression once it is true, also of a page that comes meanwhile."""
         end = time.monotonic() + PATIENCE
-        while not (found := self.ask(script)):
+        while True:
+            try:
+                if found := self.ask(script):
+                    return found
+            except AssertionError as error:
+                if "navigated" not in str(error):
+                    raise
             assert time.monotonic() < end, f"never true: {script}"
             time.sleep(0.02)
-        return found
 
     def text(self, element: str) -> str:
         """What an element, by its id, shows to a person."""
