@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
@@ -240,6 +240,7 @@ NO_RESET = [HealthCheck.function_scoped_fixture]  # each example writes its own 
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@example(b"ash\r,then\n> 1,A\n")
 @settings(suppress_health_check=NO_RESET)
 def test_no_csv_crashes_the_reader(tmp_path, content):
     path = tmp_path / "fuzz.csv"

@@ -116,7 +116,7 @@ class SheetColumn:
 def parse_csv(text: str, name: str) -> Sheet:
     """The text of a CSV file; cells end at the mark under which the header has most of them."""
     text = text.removeprefix("\ufeff")
-    head = text.partition("\n")[0]
+    head = re.split(r"[\r\n]", text, maxsplit=1)[0]
     separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader([head], delimiter=mark), [])))
     rows: list[tuple[int, tuple[SheetCell, ...]]] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
