@@ -117,7 +117,9 @@ def test_the_diagram_has_bins_of_equal_mass_that_hold_all_rows():
     assert max(b.rows for b in found) - min(b.rows for b in found) <= 14
     confidences = [b.confidence for b in found]
     assert confidences == sorted(confidences)
-    assert len(reliability(*draw_soft(3, 1.0))) == 3  # fewer rows than bins
+    assert len(reliability(*draw_soft(3, 1.0), bins=15)) == 3  # fewer rows than bins
+    for rows, bins in ((3, 1), (40, 4), (149, 14), (5000, 15)):  # a bin has ten rows at least
+        assert len(reliability(*draw_soft(rows, 1.0))) == bins
 
 
 def test_an_interval_holds_the_error_of_many_rows():

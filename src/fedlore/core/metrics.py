@@ -156,6 +156,7 @@ def _apart(k: int) -> Tensor:
 
 
 BINS = 15
+ROWS_A_BIN = 10  # at least, unless bins are asked for: a share of three rows says nothing
 _RESAMPLED = 200
 
 
@@ -168,7 +169,9 @@ class ReliabilityBin:
     rows: int
 
 
-def reliability(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> list[ReliabilityBin]:
+def reliability(
+    probabilities: Tensor, y: Tensor, *, bins: int | None = None
+) -> list[ReliabilityBin]:
     """The diagram: rows in order of the top label's probability, in bins of equal mass.
 
     >>> sure = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
@@ -177,6 +180,8 @@ def reliability(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> list[R
     """
     sure, right = _top(probabilities, y)
     order = sure.argsort(stable=True)
+    if bins is None:
+        bins = min(BINS, max(len(order) // ROWS_A_BIN, 1))
     return [
         ReliabilityBin(float(sure[part].mean()), float(right[part].mean()), len(part))
         for part in order.chunk(min(bins, max(len(order), 1)))
@@ -184,13 +189,13 @@ def reliability(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> list[R
     ]
 
 
-def calibration_error(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> float:
+def calibration_error(probabilities: Tensor, y: Tensor, *, bins: int | None = None) -> float:
     """Expected calibration error of the top label."""
     return bins_error(reliability(probabilities, y, bins=bins))
 
 
 def calibration_interval(
-    probabilities: Tensor, y: Tensor, *, bins: int = BINS
+    probabilities: Tensor, y: Tensor, *, bins: int | None = None
 ) -> tuple[float, float, float]:
     """The same with 90 % of what it is on rows drawn again; few rows push it up, seldom down."""
     draw = stream("calibration", len(y))

@@ -27,8 +27,8 @@ _SHOWN = {
     "mixture": "ensemble of all of them",
 }
 _TERMS = {
-    "local best": "the best by cross-validation of the models that this site makes from its own "
-    "rows",
+    "local best": "all models that this site makes from its own rows, weighed by rows they had not "
+    "seen",
     "expert": "the expert's own answer",
     "federation without knowledge": "one network that all sites train together, unaware of any "
     "expert",
@@ -143,7 +143,7 @@ def _reliability(table: Mapping[str, Any]) -> Section:
     shown = held_table(bins) if number else scores_table(table["probabilities"])
     drawn: tuple[DrawnPlot, ...] = ()
     if find_spec("matplotlib") is not None:  # the table says it without
-        plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
+        plots = reliability_plot({"ensemble": bins}, "reliability", "", number=number)
         drawn = tuple(draw(plot) for plot in plots)
     title = "Do its intervals hold?" if number else "Do its probabilities mean what they say?"
     return Section(title, (), (shown,), drawn)

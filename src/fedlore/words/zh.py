@@ -760,8 +760,8 @@ TEXTS: dict[str, str] = {
     "ensemble of all of them": "以上全部的集成",
     "ensemble": "集成",
     "cost of removing": "去掉的代价",
-    "the best by cross-validation of the models that this site makes from its own rows": (
-        "本站点由自己的行做出的模型中，交叉验证最好的"
+    "all models that this site makes from its own rows, weighed by rows they had not seen": (
+        "本站点由自己的行做出的全部模型，按它们未见过的行加权"
     ),
     "the expert's own answer": "专家自己的答案",
     "one network that all sites train together, unaware of any expert": "所有站点共同训练、不知道专家的网络",

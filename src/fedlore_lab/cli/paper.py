@@ -40,8 +40,8 @@ _TERMS = {
     "ML, FL": "networks over bins without knowledge, each client alone or all together",
     "MLwKM, FLwKM": "the paper's method, knowledge in the loss and at prediction, λ = 0.3",
     "FL+mask": "FL, with the range put on at prediction",
-    "local best": "a site on its own: the best by cross-validation on its own rows of ridge, "
-    "quadratic ridge, extra trees and boosted trees, with and without the expert's number, moved "
+    "local best": "a site on its own: ridge, quadratic ridge, Gaussian process, extra trees and "
+    "boosted trees, with and without the expert's number, weighed by rows they had not seen, moved "
     "into S(x)",
     "lore": "a shared model chosen by trials, and at each site an ensemble of it with the site's "
     "own models and the expert, weights private",
