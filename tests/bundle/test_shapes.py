@@ -41,8 +41,8 @@ def graph_of(bundle):
     return run
 
 
-def kept(seed, task, tmp_path, *, mixed=False):
-    personal, shapes, draw = random_site(seed, task)
+def kept(seed, task, tmp_path, *, mixed=False, turning=0.0):
+    personal, shapes, draw = random_site(seed, task, turning)
     if mixed:
         _, ensemble, shapes, draw = mixed_site(seed, task)
         personal = with_members(personal, ensemble)
@@ -51,9 +51,9 @@ def kept(seed, task, tmp_path, *, mixed=False):
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
 
 
-def check_graph(seed, task, tmp_path, n, *, mixed=False):
+def check_graph(seed, task, tmp_path, n, **how):
     """A graph says what Python says, and no pair of its answers is broken; how many pairs."""
-    personal, bundle, shapes, draw = kept(seed, task, tmp_path, mixed=mixed)
+    personal, bundle, shapes, draw = kept(seed, task, tmp_path, **how)
     run = graph_of(bundle)
     low, high = pairs_of(shapes, draw, n)
     a, b = run(low), run(high)
@@ -72,6 +72,20 @@ def check_graph(seed, task, tmp_path, n, *, mixed=False):
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_a_graph_keeps_the_order(task, tmp_path):
     assert sum(check_graph(seed, task, tmp_path, 100) for seed in (2, 4)) > 50
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_graph_keeps_arches_and_valleys(task, tmp_path):
+    pairs = sum(check_graph(seed, task, tmp_path, 400, turning=1.0) for seed in range(5))
+    assert pairs > 800
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_many_graphs_keep_arches_and_valleys(task, tmp_path):
+    """100,000 pairs of each task on one side of a turn, in onnxruntime."""
+    pairs = sum(check_graph(seed, task, tmp_path, 4000, turning=1.0) for seed in range(20, 65))
+    assert pairs > 100_000
 
 
 @pytest.mark.parametrize("task", ["classes", "number"])

@@ -91,7 +91,8 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     a, b, wide = 3, 4, model.options.wide
     params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
     x = torch.randn(a, b, 3 + model.options.heard_inputs, generator=draw)
-    x[:, :, -wide:] = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
+    signs = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
+    x[:, :, -wide - 3 : -3] = signs  # in front of the origins of three features
     target = torch.zeros(a, 5, b)
     target[:, 2] = 1.0
     stack = StackedParams(model, x[0], a)
@@ -114,7 +115,7 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
     x = torch.randn(
         a, b, 3 + model.options.heard_inputs, generator=torch.Generator().manual_seed(2)
     )
-    x[:, :, -model.options.wide :] = 0.0
+    x[:, :, -model.options.wide - 3 :] = 0.0
     target = torch.zeros(a, 5, b)
     target[:, 4] = 1.0
     stack = StackedParams(model, x[0], a)

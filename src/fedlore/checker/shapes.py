@@ -33,7 +33,7 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
     options = model.get("options", {})
     if model["layer"] != "lipschitz":
         return Verdict("unknown")
-    shaped = [shape.column for shape in known.directions]
+    shaped = [column for column, _ in {(d.column, d.shape) for d in known.directions}]
     for shape in known.directions:
         looked = set() if shape.region is None else set(columns_in(shape.region))
         if shaped.count(shape.column) > 1 or looked & ({*shaped} - {shape.column}):
@@ -75,7 +75,11 @@ def monotone_rows(
     tested, name = 0, "number" if known.line is not None else "class"
     for shape in known.directions:
         low, drawn = sample_rows(known, 300, seed=3), sample_rows(known, 300, seed=4)
-        high, ends = low.copy(), (low[:, shape.column], drawn[:, shape.column])
+        high = low.copy()
+        ends: tuple[Array, Array] = (low[:, shape.column], drawn[:, shape.column])
+        if shape.side:
+            stay = np.fmin if shape.side == "<=" else np.fmax
+            ends = stay(ends[0], shape.turn), stay(ends[1], shape.turn)
         low[:, shape.column], high[:, shape.column] = np.fmin(*ends), np.fmax(*ends)
         if shape.region is not None:  # where the shape says something
             inside = [value(shape.region, x.astype(np.float32)) > 0 for x in (low, high)]
@@ -112,8 +116,8 @@ def _signs(known: Known, header: Mapping[str, Any], told: bool) -> Array:
     wide = spots_of([*inputs, inputs[0]], len(inputs) + 1)[-1] if inputs else len(known.columns)
     found = np.zeros(wide + _HEARD)
     columns = [shape.column for shape in known.directions]
-    for shape in known.directions:
-        found[spots[shape.column]] = shape.sign
+    for shape in known.directions:  # a member knows no regions, and no turns
+        found[spots[shape.column]] = np.nan if shape.side else shape.sign
     range_, both = known.range.sources, [*known.predict.sources, *known.range.sources]
     middle, place = (float(any(looks(s, c) for c in columns)) for s in (range_, both))
     found[wide:] = place if told else np.nan, middle, np.nan if middle else 0.0

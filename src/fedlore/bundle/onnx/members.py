@@ -71,8 +71,7 @@ def logits_nodes(
     """What the network says, finite whatever its weights are, (n, k)."""
     build, x = rows.build, scale_nodes(rows.build, inputs, inner.scaler, "scaler")
     if isinstance(inner.model, Lipschitz):
-        spread = None if inner.scaler is None else inner.scaler.inputs
-        shapes = about.shapes, about.orders, spread
+        shapes = about.shapes, about.orders, inner.scaler
         x = shape_nodes(build, x, rows.formulas, inner.model, heard, *shapes)
     said = {"prior": heard.prior, "allowed": heard.allowed}
     logits = network(build, inner.model, x, name="model", rank=rows.rank, **said)

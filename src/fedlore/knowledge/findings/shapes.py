@@ -54,7 +54,7 @@ def _side(
     args = {
         "side": what,
         "shape": str(shape),
-        "sign": shape.sign,
+        "sign": next(p.sign for p in shape.pieces if p.covers(low) and p.covers(high)),
         "feature": shape.feature,
         "low": low,
         "high": high,
@@ -76,20 +76,22 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
     """Shapes that the site's own labelled rows contradict, everything else equal and linear."""
     if shapes is None:
         return
-    for shape in shapes:
+    for shape, piece in shapes.pieces:
         column = shapes.schema.column(shape.feature)
-        inside = shapes.region(shape, x) & x.isfinite().all(1)
+        inside = shapes.region(shape, x, piece) & x.isfinite().all(1)
         found = slope_of(x[inside].double(), y[inside].double(), column)
         if found is None:
             continue
         slope, error = found
-        if shape.sign * slope < -_SURE * error:
+        if piece.sign * slope < -_SURE * error:
             args = {
                 "shape": str(shape),
                 "feature": shape.feature,
                 "rows": int(inside.sum()),
                 "slope": slope,
                 "error": error,
+                "side": piece.side,
+                "turn": piece.turn,
             }
             yield Finding("warning", "shape-data", Place(file, column=shape.feature), args)
 

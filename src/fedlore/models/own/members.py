@@ -218,7 +218,7 @@ def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
     found = torch.zeros(d if inputs is None else inputs.width, dtype=torch.float64)
     places = columns_of_features(d, inputs)
     for column in shapes.columns:
-        ways = {s.sign for s in shapes if shapes.schema.column(s.feature) == column}
+        ways = {p.sign for s, p in shapes.pieces if shapes.schema.column(s.feature) == column}
         found[places[column]] = ways.pop() if len(ways) == 1 else torch.nan
     middle, told = ears_for(found.new_zeros(1, 0), orders)[0, -HEARD_PLACES:].tolist()
     # how wide a range is follows no order where its ends move
