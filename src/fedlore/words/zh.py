@@ -74,6 +74,10 @@ _HELD = {
 _SIDE = {"range": "范围", "prediction": "预测"}
 
 
+def _side_of_turn(a: Mapping[str, Any], word: str) -> str:
+    return f"{a['feature']} {a['side']} {a['turn']:g}{word}" if a.get("side") else ""
+
+
 def _shape_broken(a: Mapping[str, Any]) -> str:
     side, way = a["side"], ("下移", "上移") if a["sign"] < 0 else ("上移", "下移")
     did = f"没有{way[0]}" if side == "range" else f"{way[1]}了，或只在一侧有预测"
@@ -241,12 +245,18 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     "shape-prediction": (_shape_broken, "修改预测或形状，或用 'where' 限制形状"),
     "shape-data": (
         lambda a: (
-            "“{shape}”，但在 {rows} 行中，其他相同时答案随 {feature} {does}："
+            "“{shape}”，但在 {there}{rows} 行中，其他相同时答案随 {feature} {does}："
             "每单位 {slope:+.3g} ± {error:.2g}".format_map(
-                {**a, "does": "上升" if a["slope"] > 0 else "下降"}
+                {
+                    **a,
+                    "does": "上升" if a["slope"] > 0 else "下降",
+                    "there": _side_of_turn(a, " 的 "),
+                }
             )
         ),
-        "检查这些行：形状在此不成立，或只在一部分成立",
+        lambda a: (
+            f"检查这些行：形状在此不成立，或{'转折在别处' if a.get('side') else '只在一部分成立'}"
+        ),
     ),
     "trust-unused": (
         "[trust] 说明多大程度采纳专家的预测，而这里没有预测",
@@ -380,7 +390,7 @@ REASONS: dict[str, Sentence] = {
     "forbidden-part": "专家说 {outcome}，而范围不允许：去掉这一部分",
     "forbidden-moved": "专家说 {outcome}，而范围不允许：取范围内最近的数",
     "shape": lambda a: (
-        f"“{a['shape']}”在此成立：{a['feature']} 增加不会使答案"
+        f"“{a['shape']}”在此成立：{_side_of_turn(a, ' 时')}{a['feature']} 增加不会使答案"
         f"{'降低' if a['sign'] > 0 else '升高'}{'' if a['kept'] else _SAME_RANGE}"
     ),
     "shape-silent": "“{shape}”在此没有说明",
