@@ -44,7 +44,7 @@ def graph_of(bundle):
 def kept(seed, task, tmp_path, *, mixed=False, turning=0.0):
     personal, shapes, draw = random_site(seed, task, turning)
     if mixed:
-        _, ensemble, shapes, draw = mixed_site(seed, task)
+        _, ensemble, shapes, draw = mixed_site(seed, task, turning=turning)
         personal = with_members(personal, ensemble)
     bundle = bundle_of(personal, "plant", schema=SCHEMA)
     write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
@@ -92,6 +92,7 @@ def test_many_graphs_keep_arches_and_valleys(task, tmp_path):
 def test_a_mixture_keeps_the_order_in_its_bundle_and_graph(task, tmp_path, monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     assert check_graph(4, task, tmp_path, 100, mixed=True) > 20
+    assert check_graph(2, task, tmp_path, 200, mixed=True, turning=1.0) > 40
 
 
 @pytest.mark.slow
