@@ -168,6 +168,20 @@ def test_reasons_say_which_shapes_hold_in_a_row():
     ]
 
 
+def test_reasons_say_on_which_side_of_its_turn_a_row_lies():
+    bundle = shaped_bundle(FeatureShape("a", "arch", "b < 1", (-0.5, 0.5)))
+    x = torch.tensor([[-1.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 2.0, 0.0]])
+    said = [[line for line in some if line.startswith("'")] for some in reasons(bundle, x)]
+    name = "'a arch (turns at -0.5 to 0.5) where b < 1'"
+    assert said == [
+        [f"{name} holds here: where a <= -0.5, more a never lowers the answer"],
+        [f"{name} holds here: where a >= 0.5, more a never raises the answer"],
+        [f"{name} does not speak here"],  # between the ends of its turn
+        [f"{name} does not speak here"],
+    ]
+    assert "- shape, kept for any weights: a arch (turns at -0.5 to 0.5) where b < 1" in bundle.card
+
+
 def test_a_range_that_moves_otherwise_narrows_what_is_said():
     rising = FormulaRange(Formula.parse("a", SCHEMA), None, EDGES)
     bundle = shaped_bundle(FeatureShape("a", "lowers"), limits=rising)

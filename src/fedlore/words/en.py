@@ -101,11 +101,15 @@ _HELD = {
 }
 
 
-def _side_of_turn(a: Mapping[str, Any], word: str) -> str:
+def between_words(a: Mapping[str, Any], text: str) -> str:
+    """Between which values rows lie; nothing where all of a region was asked."""
+    ends = a.get("between")
+    return text.format(feature=a["feature"], low=ends[0], high=ends[1]) if ends else ""
+
+
+def _side_of_turn(a: Mapping[str, Any]) -> str:
     """On which side of its turn a shape is meant; nothing where it has none."""
-    if not a.get("side"):
-        return ""
-    return f"{word} {a['feature']} {a['side']} {a['turn']:g}"
+    return f"where {a['feature']} {a['side']} {a['turn']:g}, " if a.get("side") else ""
 
 
 def _shape_broken(a: Mapping[str, Any]) -> str:
@@ -340,13 +344,13 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
                 {
                     **a,
                     "does": "rises" if a["slope"] > 0 else "falls",
-                    "there": _side_of_turn(a, " with"),
+                    "there": between_words(a, " with {feature} from {low:g} to {high:g}"),
                 }
             )
         ),
         lambda a: (
             "look at these rows: the shape is false here, or "
-            + ("it turns elsewhere" if a.get("side") else "holds in a part only")
+            + ("it turns elsewhere" if a.get("between") else "holds in a part only")
         ),
     ),
     # trust by row
@@ -555,7 +559,7 @@ REASONS: dict[str, Sentence] = {
     "that it allows is taken",
     "shape": lambda a: (
         f"'{a['shape']}' holds here: "
-        f"{_side_of_turn(a, 'where')}{', ' if a.get('side') else ''}more {a['feature']} never "
+        f"{_side_of_turn(a)}more {a['feature']} never "
         f"{'lowers' if a['sign'] > 0 else 'raises'} the answer{'' if a['kept'] else SAME_RANGE}"
     ),
     "shape-silent": "'{shape}' does not speak here",

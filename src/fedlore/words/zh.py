@@ -6,6 +6,7 @@ from typing import Any
 from .en import (
     SHOWN,
     Sentence,
+    between_words,
     count_opinions,
     effect_words,
     number_span,
@@ -74,8 +75,8 @@ _HELD = {
 _SIDE = {"range": "范围", "prediction": "预测"}
 
 
-def _side_of_turn(a: Mapping[str, Any], word: str) -> str:
-    return f"{a['feature']} {a['side']} {a['turn']:g}{word}" if a.get("side") else ""
+def _side_of_turn(a: Mapping[str, Any]) -> str:
+    return f"{a['feature']} {a['side']} {a['turn']:g} 时，" if a.get("side") else ""
 
 
 def _shape_broken(a: Mapping[str, Any]) -> str:
@@ -250,12 +251,12 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
                 {
                     **a,
                     "does": "上升" if a["slope"] > 0 else "下降",
-                    "there": _side_of_turn(a, " 的 "),
+                    "there": between_words(a, "{feature} 为 {low:g} 到 {high:g} 的 "),
                 }
             )
         ),
         lambda a: (
-            f"检查这些行：形状在此不成立，或{'转折在别处' if a.get('side') else '只在一部分成立'}"
+            f"检查这些行：形状在此不成立，或{'转折在别处' if a.get('between') else '只在一部分成立'}"
         ),
     ),
     "trust-unused": (
@@ -390,7 +391,7 @@ REASONS: dict[str, Sentence] = {
     "forbidden-part": "专家说 {outcome}，而范围不允许：去掉这一部分",
     "forbidden-moved": "专家说 {outcome}，而范围不允许：取范围内最近的数",
     "shape": lambda a: (
-        f"“{a['shape']}”在此成立：{_side_of_turn(a, ' 时')}{a['feature']} 增加不会使答案"
+        f"“{a['shape']}”在此成立：{_side_of_turn(a)}{a['feature']} 增加不会使答案"
         f"{'降低' if a['sign'] > 0 else '升高'}{'' if a['kept'] else _SAME_RANGE}"
     ),
     "shape-silent": "“{shape}”在此没有说明",

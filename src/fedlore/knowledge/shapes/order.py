@@ -20,7 +20,7 @@ from ...core.rng import stream
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.answers import value
-from ...kernel.cells import single
+from ...kernel.cells import after, before, single
 from ...kernel.document import FeatureShape, Piece
 from ...kernel.expressions import Tree, columns_in, numbers_in
 from ...kernel.knowledge import Direction, Known, read_knowledge, scope_of
@@ -214,9 +214,14 @@ def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
     """Whether a formula is defined all over a shape's scope and its slope never against it."""
     columns = list(known.columns)
     if shape.side:
-        whole, turn = columns[shape.column], single(shape.turn)
-        before = shape.side == "<="
-        columns[shape.column] = replace(whole, high=turn) if before else replace(whole, low=turn)
+        # a step of single precision aside: 1.4 in a formula is not quite the 1.4 of rows, and what
+        # has slopes cannot jump within that step
+        whole = columns[shape.column]
+        columns[shape.column] = (
+            replace(whole, high=float(before(single(shape.turn))))
+            if shape.side == "<="
+            else replace(whole, low=float(after(shape.turn)))
+        )
     found = find_trend(tree, columns, shape.column, shape.sign, budget=FORMULA_BUDGET)
     return found.status == "proved"
 
