@@ -33,7 +33,8 @@ def score_rivals(
         start, begin = (_expert(part) for part in (site.data, site.test))
         signs = [0] * x.shape[1]
         for shape in site.knowledge.shapes:
-            signs[site.knowledge.schema.column(shape.feature)] = shape.sign
+            (piece,) = shape.pieces
+            signs[site.knowledge.schema.column(shape.feature)] = piece.sign
         left = y - start
         said = (boost(x, left, at, None), boost(x, left, at, signs), ridge(x, left, at))
         for name, values in zip(RIVALS, said, strict=True):

@@ -41,19 +41,19 @@ def graph_of(bundle):
     return run
 
 
-def kept(seed, task, tmp_path, *, mixed=False):
-    personal, shapes, draw = random_site(seed, task)
+def kept(seed, task, tmp_path, *, mixed=False, turning=0.0):
+    personal, shapes, draw = random_site(seed, task, turning)
     if mixed:
-        _, ensemble, shapes, draw = mixed_site(seed, task)
+        _, ensemble, shapes, draw = mixed_site(seed, task, turning=turning)
         personal = with_members(personal, ensemble)
     bundle = bundle_of(personal, "plant", schema=SCHEMA)
     write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
 
 
-def check_graph(seed, task, tmp_path, n, *, mixed=False):
+def check_graph(seed, task, tmp_path, n, **how):
     """A graph says what Python says, and no pair of its answers is broken; how many pairs."""
-    personal, bundle, shapes, draw = kept(seed, task, tmp_path, mixed=mixed)
+    personal, bundle, shapes, draw = kept(seed, task, tmp_path, **how)
     run = graph_of(bundle)
     low, high = pairs_of(shapes, draw, n)
     a, b = run(low), run(high)
@@ -75,9 +75,24 @@ def test_a_graph_keeps_the_order(task, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_graph_keeps_arches_and_valleys(task, tmp_path):
+    pairs = sum(check_graph(seed, task, tmp_path, 400, turning=1.0) for seed in range(5))
+    assert pairs > 800
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_many_graphs_keep_arches_and_valleys(task, tmp_path):
+    """100,000 pairs of each task on one side of a turn, in onnxruntime."""
+    pairs = sum(check_graph(seed, task, tmp_path, 4000, turning=1.0) for seed in range(20, 65))
+    assert pairs > 100_000
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
 def test_a_mixture_keeps_the_order_in_its_bundle_and_graph(task, tmp_path, monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     assert check_graph(4, task, tmp_path, 100, mixed=True) > 20
+    assert check_graph(2, task, tmp_path, 200, mixed=True, turning=1.0) > 40
 
 
 @pytest.mark.slow
@@ -151,6 +166,20 @@ def test_reasons_say_which_shapes_hold_in_a_row():
         "'a lowers' does not speak here",
         "'b raises where b < 1' does not speak here",
     ]
+
+
+def test_reasons_say_on_which_side_of_its_turn_a_row_lies():
+    bundle = shaped_bundle(FeatureShape("a", "arch", "b < 1", (-0.5, 0.5)))
+    x = torch.tensor([[-1.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 2.0, 0.0]])
+    said = [[line for line in some if line.startswith("'")] for some in reasons(bundle, x)]
+    name = "'a arch (turns at -0.5 to 0.5) where b < 1'"
+    assert said == [
+        [f"{name} holds here: where a <= -0.5, more a never lowers the answer"],
+        [f"{name} holds here: where a >= 0.5, more a never raises the answer"],
+        [f"{name} does not speak here"],  # between the ends of its turn
+        [f"{name} does not speak here"],
+    ]
+    assert "- shape, kept for any weights: a arch (turns at -0.5 to 0.5) where b < 1" in bundle.card
 
 
 def test_a_range_that_moves_otherwise_narrows_what_is_said():

@@ -38,20 +38,26 @@ def rows(seed, n=40):
     return x, place
 
 
-def shapes(bounds=None):
-    return SiteShapes(
-        (FeatureShape("a", "raises"), FeatureShape("b", "lowers", "b < 1")), SCHEMA, bounds
-    )
+TWO = (FeatureShape("a", "raises"), FeatureShape("b", "lowers", "b < 1"))
+#: False at both: what is kept is what was said, whatever the rows are.
+TURNING = (
+    FeatureShape("a", "arch", turns_at=0.5),
+    FeatureShape("b", "valley", turns_at=(-0.5, 0.5)),
+)
 
 
-def client(i, task="classes"):
+def shapes(bounds=None, said=TWO):
+    return SiteShapes(said, SCHEMA, bounds)
+
+
+def client(i, task="classes", said=TWO):
     x, place = rows(i)
     test, truth = rows(50 + i, 60)
     if task == "number":
-        known = Knowledge(schema=SCHEMA, shapes=shapes((-1.0, 6.0)) if i % 2 else None)
+        known = Knowledge(schema=SCHEMA, shapes=shapes((-1.0, 6.0), said) if i % 2 else None)
         y, z = (p.clamp(-1.0, 6.0).double() for p in (place, truth))
         return NumberClient(f"s{i}", Measured(x, y), known, test=Measured(test, z))
-    known = Knowledge(schema=SCHEMA, shapes=shapes() if i % 2 else None)
+    known = Knowledge(schema=SCHEMA, shapes=shapes(said=said) if i % 2 else None)
     y, z = (p.round().clamp(0, K - 1).long() for p in (place, truth))
     return Client(f"s{i}", Examples(x, y), known, test=Examples(test, z))
 
@@ -77,8 +83,8 @@ def network(hears=True):
     return lipschitz_mlp(K, options, hidden=(7, 4), seed=3)
 
 
-def trained(engine, task="classes"):
-    sites = [client(i, task) for i in range(4)]
+def trained(engine, task="classes", said=TWO):
+    sites = [client(i, task, said) for i in range(4)]
     bins = BINS[task]
     return fit(sites, network(), bins=bins, rounds=3, plan=PLAN, engine=engine, evaluate=3)
 
@@ -91,7 +97,8 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     a, b, wide = 3, 4, model.options.wide
     params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
     x = torch.randn(a, b, 3 + model.options.heard_inputs, generator=draw)
-    x[:, :, -wide:] = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
+    signs = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
+    x[:, :, -wide - 3 : -3] = signs  # in front of the origins of three features
     target = torch.zeros(a, 5, b)
     target[:, 2] = 1.0
     stack = StackedParams(model, x[0], a)
@@ -114,7 +121,7 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
     x = torch.randn(
         a, b, 3 + model.options.heard_inputs, generator=torch.Generator().manual_seed(2)
     )
-    x[:, :, -model.options.wide :] = 0.0
+    x[:, :, -model.options.wide - 3 :] = 0.0
     target = torch.zeros(a, 5, b)
     target[:, 4] = 1.0
     stack = StackedParams(model, x[0], a)
@@ -127,8 +134,9 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
 
 
 @both_tasks
-def test_both_engines_train_the_same_network(task):
-    one, two = trained("local", task), trained("stacked", task)
+@pytest.mark.parametrize("said", [TWO, TURNING], ids=["directions", "turns"])
+def test_both_engines_train_the_same_network(task, said):
+    one, two = trained("local", task, said), trained("stacked", task, said)
     for name, values in one.model("s0").inner.model.state_dict().items():
         other = two.model("s0").inner.model.state_dict()[name]
         torch.testing.assert_close(values, other, atol=1e-4, rtol=1e-3)
@@ -144,6 +152,48 @@ def test_a_trained_site_keeps_its_shapes_and_others_share_its_weights(task):
     same = with_shapes.inner.model.state_dict()
     assert all(torch.equal(v, same[n]) for n, v in without.inner.model.state_dict().items())
     assert all((steps >= -1e-4).all() for steps in steps_along_shapes(with_shapes))
+
+
+def worst_step(model):
+    """How far the answer goes against the turns of `TURNING`, in 100,000 pairs."""
+    draw, worst = torch.Generator().manual_seed(4), 0.0
+    for column, low, high, sign in ((0, 0.5, 0.5, 1), (1, -0.5, 0.5, -1)):
+        x, _ = rows(11, 25_000)
+        for least, most, way in ((-9.0, low, sign), (high, 9.0, -sign)):
+            other = 8 * torch.rand(len(x), generator=draw) - 4
+            ends = x[:, column].clamp(least, most), other.clamp(least, most)
+            a, b = x.clone(), x.clone()
+            a[:, column], b[:, column] = torch.minimum(*ends), torch.maximum(*ends)
+            worst = min(worst, float((way * (model.predict(b) - model.predict(a))).min()))
+    return worst
+
+
+@both_tasks
+@pytest.mark.parametrize("engine", ["local", "stacked"])
+def test_a_trained_site_keeps_arches_that_its_rows_contradict(task, engine):
+    fitted = trained(engine, task, TURNING)
+    assert worst_step(fitted.model("s1")) >= -1e-4
+    assert worst_step(fitted.model("s0")) < -0.5  # the others are free to do otherwise
+
+
+@both_tasks
+def test_the_default_recipe_keeps_arches(task, monkeypatch):
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
+    number = task == "number"
+    search_space = replace(
+        default_space(4, ordered=True, numbers=number, shaped=True), folds=2, finishes=(0,)
+    )
+    fitted = fit(
+        [client(i, task, TURNING) for i in range(3)],
+        bins=BINS[task],
+        recipe=replace(search_space, candidates=SHAPED[:1]),
+        rounds=3,
+        plan=PLAN,
+        ordered=None if number else True,
+    )
+    model = fitted.model("s1")
+    assert {m.name for m in model.ensemble.members} >= {"one_shot", "ridge"}
+    assert worst_step(model) >= -1e-6
 
 
 def test_a_network_that_cannot_keep_them_is_refused_with_the_site():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedlore.core.examples import Examples
+from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import Cut, NumberSpans, Span
 from fedlore.kernel.expressions import parse
@@ -38,8 +39,9 @@ def written(folder, *parts, head=HEAD):
     return path
 
 
-def one(feature, effect, where=""):
+def one(feature, effect, where="", turns=None):
     tail = f'where = "{where}"\n' if where else ""
+    tail += "" if turns is None else f"turns_at = {turns}\n"
     return f'[[shape.sources]]\nfeature = "{feature}"\neffect = "{effect}"\n{tail}'
 
 
@@ -65,6 +67,40 @@ def one(feature, effect, where=""):
         (
             [one("ash", "lowers", "Ro < 1"), one("Ro", "raises")],
             "[shape] source 1: its region 'Ro < 1' looks at 'Ro', which has a shape itself",
+        ),
+        ([one("mine", "arch", turns=1.2)], "[shape] source 1: 'mine' has levels"),
+        (
+            [one("Ro", "arch", turns=2.5)],
+            "[shape] source 1: 'Ro arch (turns at 2.5)' turns outside its scope, which is 0.5 to 2",
+        ),
+        (
+            [one("Ro", "valley", turns=[1.2, 2.0])],
+            "turns outside its scope, which is 0.5 to 2: correct turns_at, or say raises or lowers",
+        ),
+        (
+            [one("Ro", "arch", turns=[1.4, 1.2])],
+            "turns_at of 'Ro arch' runs from 1.4 down to 1.2: write the smaller end first, "
+            "turns_at = [1.2, 1.4]",
+        ),
+        ([one("Ro", "arch", turns=[1.0, 1.2, 1.4])], "must be a number or an interval of two"),
+        ([one("Ro", "arch", turns="nan")], "must be a number or an interval of two"),
+        ([one("Ro", "arch", turns='"1.4"')], "shape.sources[0].turns_at must be"),
+        ([one("Ro", "raises", turns=1.4)], "'Ro raises' has no turn: take turns_at out, or say"),
+        (
+            [one("Ro", "arch")],
+            "[shape] source 1: no model can be held to 'Ro arch': say where it turns, turns_at =",
+        ),
+        (
+            [one("Ro", "concave")],
+            "no model can be held to 'Ro concave': say raises or lowers, or arch or valley with",
+        ),
+        (
+            [one("Ro", "arch", turns=1.4), one("Ro", "raises", "Ro < 1.5")],
+            "[shape] source 2: 'Ro arch (turns at 1.4)' and 'Ro raises where Ro < 1.5' are two",
+        ),
+        (
+            [one("Ro", "arch", "ash < 9", 1.2), one("Ro", "arch", "ash < 8", 1.4)],
+            "are two shapes of one feature in the same rows, such as ash =",
         ),
     ],
 )
@@ -92,6 +128,105 @@ def test_signs_follow_the_region_row_by_row(tmp_path):
     x = torch.tensor([[9.0, 1.0, 0.0], [9.0, 1.35, 1.0], [9.0, 1.9, 1.0]])
     assert known.shapes.signs(x)[:, 1].tolist() == [1.0, -1.0, -1.0]
     assert known.shapes.signs(x)[:, [0, 2]].abs().sum() == 0
+
+
+@pytest.mark.parametrize(("turns", "ends"), [(1.35, (1.35, 1.35)), ([1.2, 1.5], (1.2, 1.5))])
+def test_an_arch_raises_up_to_its_turn_and_lowers_from_there_on(tmp_path, turns, ends):
+    known = Knowledge.read(written(tmp_path, one("Ro", "arch", "ash > 6", turns)))
+    assert known.shapes is not None
+    x = torch.tensor([[9.0, v, 0.0] for v in (1.0, ends[0], 1.3, ends[1], 1.9)])
+    low, high = (float(torch.tensor(end)) for end in ends)
+    way = 0.0 if ends[0] < ends[1] else 1.0
+    said = known.shapes.signs(x)
+    assert said[:, 1].tolist() == [1.0, 1.0 if way == 0.0 else -1.0, way, -1.0, -1.0]
+    turn = said[:, 4].tolist()
+    assert turn[:2] == [low, low] and turn[3:] == [high, high]
+    x[:, 0] = 5.5  # outside its region nothing is said
+    assert (known.shapes.signs(x)[:, 1] == 0).all()
+    assert known.shapes.signs(x)[:, 4].isnan().all()
+
+
+def test_an_arch_is_written_and_read_again(tmp_path):
+    for turns in (1.35, [1.2, 1.5]):
+        known = Knowledge.read(written(tmp_path, one("Ro", "valley", "ash > 6", turns)))
+        known.write(tmp_path / "again" / "knowledge.toml")
+        again = Knowledge.read(tmp_path / "again" / "knowledge.toml")
+        assert again.shapes.shapes == known.shapes.shapes
+        assert again.fingerprint == known.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("effect", "turns", "formula", "status"),
+    [
+        ("arch", 1.4, "12 - 8 * (Ro - 1.4) ** 2", "ordered"),
+        ("arch", [1.2, 1.6], "12 - 8 * (Ro - 1.4) ** 2", "ordered"),
+        ("arch", 1.6, "12.2 - 8 * (Ro - 1.4) ** 2", "broken"),  # it falls before the turn
+        ("arch", 1.4, "8 + 8 * (Ro - 1.4) ** 2", "broken"),
+        ("valley", 1.4, "8 + 8 * (Ro - 1.4) ** 2", "ordered"),
+        ("valley", 1.4, "12 - 8 * (Ro - 1.4) ** 2", "broken"),
+        ("arch", 1.4, "11 - abs(Ro - 1.4) + ash / 10", "ordered"),
+        ("arch", 1.4, "6 + 3 * Ro", "broken"),
+        ("arch", 1.4, "20 - ash", "constant"),
+    ],
+)
+def test_formulas_are_held_against_both_sides_of_a_turn(tmp_path, effect, turns, formula, status):
+    shape = one("Ro", effect, turns=turns)
+    path = written(tmp_path, FORMULA.format(formula), shape)
+    known = Knowledge.read(path)
+    assert known.orders is not None and known.orders.prediction == status
+    found = check_file(path).findings
+    kinds = {f.kind for f in found}
+    assert ("shape-prediction" in kinds) == (status == "broken")
+    assert ("shape-kept" in kinds) == (status != "broken")
+
+
+ARCH_ROWS = 'Ro,range\n< 1.2,"G1, G2"\n[1.2..1.5),"G2, G3"\n>= 1.5,"G1, G2"\n'
+
+
+@pytest.mark.parametrize(("turns", "status"), [(1.3, "ordered"), (1.2, "ordered"), (1.1, "broken")])
+def test_tables_are_held_against_both_sides_of_a_turn(tmp_path, turns, status):
+    (tmp_path / "r.csv").write_text(ARCH_ROWS)
+    limits = '[[range.sources]]\ntable = "r.csv"\n'
+    path = written(tmp_path, limits, one("Ro", "arch", turns=turns))
+    assert Knowledge.read(path).orders.range == status
+    told = [f.message for f in check_file(path).findings if f.kind == "shape-range"]
+    assert bool(told) == (status == "broken")
+    if told:  # the table rises at 1.2, behind the turn that was said
+        assert "'Ro arch (turns at 1.1)', but from Ro = 1.1 to 1.2" in told[0]
+        assert "the range does not move down" in told[0]
+
+
+def measured_arch(folder, seed=1, n=200):
+    """Rows whose grade is an arch of Ro around 1.4, ash beside it."""
+    pick = random.Random(seed)
+    lines = ["ash,Ro,mine,label"]
+    for _ in range(n):
+        ash, ro = pick.uniform(5, 15), pick.uniform(0.5, 2.0)
+        grade = 3.5 - 6 * (ro - 1.4) ** 2 - 0.1 * (ash - 10) + pick.gauss(0, 0.3)
+        lines.append(f"{ash:.3f},{ro:.3f},{pick.choice('ab')},G{min(max(round(grade), 1), 4)}")
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    return folder / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    ("effect", "turns", "named"),
+    [
+        ("arch", 1.4, []),
+        ("arch", [1.2, 1.6], []),
+        ("valley", 1.4, ["with Ro from 0.519 to", "to 1.992 the answer falls"]),
+        ("arch", 0.9, ["with Ro from 0.9"]),  # it rises on behind the turn that was said
+        ("arch", 1.8, ["the answer falls"]),  # and here it falls already in front of it
+    ],
+)
+def test_a_false_arch_is_found_in_rows_by_the_side_that_is_wrong(tmp_path, effect, turns, named):
+    path = written(tmp_path, one("Ro", effect, turns=turns))
+    checkup = check_file(path)
+    assert checkup.knowledge is not None
+    data = read_table(measured_arch(tmp_path), checkup.knowledge.require_schema(), label="label")
+    findings = check_data(checkup, data).findings
+    told = [f.message for f in findings if f.kind == "shape-data"]
+    assert len(told) == len(named), told
+    assert all(n in t for n, t in zip(named, told, strict=True)), told
 
 
 FORMULA = '[[predict.sources]]\nformula = "{}"\nedges = [8, 10, 12]\n'

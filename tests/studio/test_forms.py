@@ -89,8 +89,20 @@ def test_the_rows_show_what_a_feature_does(tmp_path):
     said = ask(app, "POST", "/api/effect", json={"feature": "ash"}).json()
     means = [point["mean"] for point in said["points"]]
     assert len(means) == 8 and means == sorted(means, reverse=True)
-    assert said["rows"] == 40 and said["slope"] < -3 * said["error"]
+    (fit,) = said["fits"]
+    assert said["rows"] == 40 and fit["slope"] < -3 * fit["error"]
     some = ask(app, "POST", "/api/effect", json={"feature": "ash", "where": "ash > 10"}).json()
     assert some["rows"] == 19
-    for wrong in ({"feature": "seam"}, {"feature": "ash", "where": "ash >"}, {"feature": "x"}):
+    arch = {"feature": "ash", "effect": "arch", "turns_at": 10.0}
+    left, right = ask(app, "POST", "/api/effect", json=arch).json()["fits"]
+    assert (left["sign"], left["side"], right["sign"], right["turn"]) == (1, "<=", -1, 10.0)
+    assert right["slope"] < 0  # of the right side alone
+    for wrong in (
+        {"feature": "seam"},
+        {"feature": "ash", "where": "ash >"},
+        {"feature": "x"},
+        arch | {"turns_at": [12.0, 9.0]},
+        arch | {"effect": "raises"},
+        arch | {"turns_at": "ten"},
+    ):
         assert ask(app, "POST", "/api/effect", json=wrong).status_code == 422

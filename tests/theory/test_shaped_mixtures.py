@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedlore.answers import Bins
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
@@ -32,9 +33,9 @@ def own_models(personal, draw, seed, signs):
     return own_order(rows, K, seed=seed, signs=signs)
 
 
-def mixed_site(seed, task, *, kept=True):
+def mixed_site(seed, task, *, kept=True, turning=0.0):
     """The site of `random_site` with own models beside its network, and any weights."""
-    personal, shapes, draw = random_site(seed, task)
+    personal, shapes, draw = random_site(seed, task, turning)
     pick = random.Random(seed)
     signs = input_signs(personal.knowledge, None)
     own = own_models(personal, draw, seed, signs if kept else None)
@@ -58,8 +59,8 @@ def with_members(personal, ensemble):
     return Personal(inner.model, personal.knowledge, scaler=inner.scaler, ensemble=ensemble)
 
 
-def check_mixture(seed, task, n):
-    personal, ensemble, shapes, draw = mixed_site(seed, task)
+def check_mixture(seed, task, n, turning=0.0):
+    personal, ensemble, shapes, draw = mixed_site(seed, task, turning=turning)
     mixture = with_members(personal, ensemble)
     low, high = pairs_of(shapes, draw, n)
     assert count_broken(mixture, low, high) == 0, (seed, task)
@@ -70,6 +71,55 @@ def check_mixture(seed, task, n):
 def test_no_pair_of_a_mixture_is_broken(task, monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     assert sum(check_mixture(seed, task, 200) for seed in (1, 4)) > 150
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_no_pair_on_one_side_of_a_turn_is_broken_by_a_mixture(task, monkeypatch):
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
+    assert sum(check_mixture(seed, task, 200, turning=1.0) for seed in (1, 2, 4)) > 200
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_own_models_follow_an_arch_that_their_rows_have_and_not_one_they_lack(task):
+    """With trees: what they say rises up to the turn and falls behind it, or does not move."""
+    pytest.importorskip("sklearn")
+    draw = torch.Generator().manual_seed(3)
+    x = 6 * torch.rand(120, 3, generator=draw) - 3
+    place = 3.0 - 2.0 * (x[:, 0] - 0.5).abs() + 0.3 * torch.randn(120, generator=draw)
+    line = torch.zeros(41, 3)
+    line[:, 0] = torch.linspace(-3, 3, 41)
+    for effect, follows in (("arch", True), ("valley", False)):
+        shapes = SiteShapes((FeatureShape("a", effect, turns_at=0.5),), SCHEMA, (-6.0, 6.0))
+        model = lipschitz_mlp(K, Shaping(3))
+        if task == "number":
+            known = Knowledge(schema=SCHEMA, shapes=shapes)
+            personal = PersonalRegressor(model, Bins(-6.0, 6.0, K), known)
+            rows = replace(personal.annotate(x), y=place.clamp(-6, 6).double())
+            own = own_numbers(rows, signs=input_signs(known, None))
+            said = [one.member.number(personal.annotate(line)) for one in own.candidates]
+        else:
+            known = Knowledge(schema=SCHEMA, shapes=replace(shapes, bounds=None))
+            personal = Personal(model, known)
+            rows = replace(personal.annotate(x), y=(place + 3).round().clamp(0, K - 1).long())
+            own = own_order(rows, K, signs=input_signs(known, None))
+            heights = torch.arange(K).double()
+            said = [one.member.log_probs(personal.annotate(line)).exp() @ heights
+                    for one in own.candidates]  # fmt: skip
+        assert len(said) > 2
+        moved = torch.stack([one.double().diff() for one in said])
+        moved = moved if follows else -moved
+        assert (moved[:, :23] >= -1e-9).all() and (moved[:, 24:] <= 1e-9).all()
+        top = torch.stack([one.max() - one.min() for one in said])
+        assert (top > 2.0).all() if follows else (top < 1.0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+@pytest.mark.parametrize("start", range(3000, 3060, 20))
+def test_no_pair_on_one_side_of_a_turn_is_broken_by_many_mixtures(task, start):
+    """With trees: 100,000 pairs of each task."""
+    pairs = sum(check_mixture(s, task, 4000, turning=1.0) for s in range(start, start + 20))
+    assert pairs > 34_000
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A site's shapes hold for any weights: more of a feature never moves the answer the other way."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from fedlore.answers import Bins
 from fedlore.core.examples import Examples
 from fedlore.core.lipschitz import Lipschitz, Shaping, lay_shapes, lipschitz_mlp
 from fedlore.core.scaler import Scaler
+from fedlore.kernel.cells import single
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
@@ -34,8 +36,18 @@ def wild(model, draw):
     return model
 
 
-def random_shapes(pick, bounds=None):
-    """One to three shapes; the region of one looks at itself or at a feature without any."""
+def random_shapes(pick, bounds=None, turning=0.0):
+    """One to three shapes; the region of one looks at itself or at a feature without any.
+
+    With probability `turning` the first is an arch or a valley around a number or an interval.
+    """
+    if turning and pick.random() < turning:
+        turn = round(pick.uniform(-2.0, 2.0), 2)
+        turns = pick.choice([turn, (turn, turn + round(pick.uniform(0.0, 0.9), 2))])
+        where = pick.choice(["", "c > -1"])
+        arch = FeatureShape("a", pick.choice(["arch", "valley"]), where, turns)
+        other = FeatureShape("b", pick.choice(["raises", "lowers"]))
+        return SiteShapes((arch, other)[: pick.choice([1, 2])], SCHEMA, bounds)
     shapes = [FeatureShape("a", pick.choice(["raises", "lowers"]))]
     if pick.random() < 0.5:
         shapes.append(
@@ -50,14 +62,22 @@ def line(pick, shapes, upper=1.0):
     """A formula that moves as the shapes say, or one that does not move with them at all."""
     if pick.random() < 0.3:
         return f"{upper} + 0.2 * c"
-    signs = {s.feature: s.sign for s in shapes}
-    return f"{upper} + 0.3 * c" + "".join(f" + {0.4 * v} * {k}" for k, v in signs.items())
+    parts = [f" + {0.4 * s.pieces[0].sign} * {moving(s)}" for s in shapes]
+    return f"{upper} + 0.3 * c" + "".join(parts)
 
 
-def random_site(seed, task):
+def moving(shape):
+    """The feature of a shape, or what rises up to its turn and falls behind it."""
+    if not shape.turns:
+        return shape.feature
+    low, high = shape.turns[0], shape.turns[-1]
+    return f"(3 - (abs({shape.feature} - {low}) + abs({shape.feature} - {high})) / 2)"
+
+
+def random_site(seed, task, turning=0.0):
     """A personal model with random weights, shapes, range, prediction and trust."""
     pick, draw = random.Random(seed), torch.Generator().manual_seed(seed)
-    shapes = random_shapes(pick, (-6.0, 6.0) if task == "number" else None)
+    shapes = random_shapes(pick, (-6.0, 6.0) if task == "number" else None, turning)
     told, low, high = (Formula.parse(line(pick, shapes, at), SCHEMA) for at in (0.0, -1.6, 1.4))
     trust = pick.choice([0.0, 0.3, 0.7])
     options = Shaping(
@@ -92,15 +112,29 @@ def random_site(seed, task):
 
 
 def pairs_of(shapes, draw, n):
-    """Rows that differ in one feature alone and lie in its region; the second is to be larger."""
+    """Rows that differ in one feature alone and lie in its region; the second is to be larger.
+
+    Of a shape that turns both lie on one side of the turn, and some exactly on it.
+    """
     shape = shapes.shapes[int(torch.randint(len(shapes.shapes), (1,), generator=draw))]
     column = SCHEMA.column(shape.feature)
     low = 6 * torch.rand(n, 3, generator=draw) - 3
     high = low.clone()
     high[:, column] += (3 - low[:, column]) * torch.rand(n, generator=draw)
-    inside = shapes.region(shape, low) & shapes.region(shape, high)
-    low, high = low[inside], high[inside]
-    return (low, high) if shape.sign > 0 else (high, low)
+    below, above = [], []
+    for piece in shape.pieces:
+        a, b = low.clone(), high.clone()
+        if piece.side:
+            a[::7, column] = b[1::7, column] = single(piece.turn)
+            a[:, column], b[:, column] = (
+                f(a[:, column], b[:, column]) for f in (torch.minimum, torch.maximum)
+            )
+        inside = shapes.region(shape, a, piece) & shapes.region(shape, b, piece)
+        inside &= b[:, column] - a[:, column] > 1e-4 * bool(piece.side)  # clear of rounding
+        a, b = a[inside], b[inside]
+        below.append(a if piece.sign > 0 else b)
+        above.append(b if piece.sign > 0 else a)
+    return torch.cat(below), torch.cat(above)
 
 
 def count_broken(personal, low, high):
@@ -116,8 +150,8 @@ def count_broken(personal, low, high):
     return int((wrong | (personal.predict(low) > personal.predict(high))).sum())
 
 
-def check_site(seed, task, n):
-    personal, shapes, draw = random_site(seed, task)
+def check_site(seed, task, n, turning=0.0):
+    personal, shapes, draw = random_site(seed, task, turning)
     low, high = pairs_of(shapes, draw, n)
     assert count_broken(personal, low, high) == 0, (seed, task)
     return len(low)
@@ -126,6 +160,34 @@ def check_site(seed, task, n):
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_no_pair_is_broken_whatever_the_weights(task):
     assert sum(check_site(seed, task, 300) for seed in range(8)) > 1000
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_no_pair_on_one_side_of_a_turn_is_broken_whatever_the_weights(task):
+    assert sum(check_site(seed, task, 1000, turning=1.0) for seed in range(12)) > 6_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_no_pair_of_many_on_one_side_of_a_turn_is_broken(task):
+    """Arches and valleys around numbers and intervals: 100,000 pairs of each task."""
+    assert sum(check_site(seed, task, 3000, turning=1.0) for seed in range(20, 80)) > 100_000
+
+
+def test_the_place_does_not_jump_where_an_arch_turns():
+    draw = torch.Generator().manual_seed(5)
+    for turns in (0.7, (-0.4, 0.9)):
+        shapes = SiteShapes((FeatureShape("a", "arch", turns_at=turns),), SCHEMA)
+        model = wild(lipschitz_mlp(K, Shaping(3), hidden=(8,)), draw)
+        known = Knowledge(schema=SCHEMA, shapes=shapes)
+        scaler = Scaler(torch.ones(3).double(), torch.full((3,), 2.0).double())
+        for turn in shapes.shapes[0].turns:
+            x = torch.zeros(2, 3)
+            x[:, 0] = torch.tensor([turn - 1e-4, turn + 1e-4])
+            seen = lay_shapes(model, replace(known.annotate(Examples(x)), x=scaler(x)), scaler)
+            place, _ = model.normal(seen.x)
+            steepest = float(model.line.weight.detach().abs().max()) + 1.0
+            assert float((place[0] - place[1]).detach().abs()) < 1e-3 * steepest * model.unit
 
 
 @pytest.mark.slow

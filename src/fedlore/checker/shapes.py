@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel.answers import value
+from ..kernel.cells import single
 from ..kernel.expressions import columns_in
 from ..kernel.knowledge import Known
 from ..kernel.movement import looks, prediction_moves, range_moves
@@ -33,7 +34,7 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
     options = model.get("options", {})
     if model["layer"] != "lipschitz":
         return Verdict("unknown")
-    shaped = [shape.column for shape in known.directions]
+    shaped = [column for column, _ in {(d.column, d.shape) for d in known.directions}]
     for shape in known.directions:
         looked = set() if shape.region is None else set(columns_in(shape.region))
         if shaped.count(shape.column) > 1 or looked & ({*shaped} - {shape.column}):
@@ -75,7 +76,11 @@ def monotone_rows(
     tested, name = 0, "number" if known.line is not None else "class"
     for shape in known.directions:
         low, drawn = sample_rows(known, 300, seed=3), sample_rows(known, 300, seed=4)
-        high, ends = low.copy(), (low[:, shape.column], drawn[:, shape.column])
+        high = low.copy()
+        ends: tuple[Array, Array] = (low[:, shape.column], drawn[:, shape.column])
+        if shape.side:
+            stay = np.fmin if shape.side == "<=" else np.fmax
+            ends = stay(ends[0], shape.turn), stay(ends[1], shape.turn)
         low[:, shape.column], high[:, shape.column] = np.fmin(*ends), np.fmax(*ends)
         if shape.region is not None:  # where the shape says something
             inside = [value(shape.region, x.astype(np.float32)) > 0 for x in (low, high)]
@@ -106,17 +111,23 @@ def odd_member(
 
 
 def _signs(known: Known, header: Mapping[str, Any], told: bool) -> Array:
-    """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed)."""
+    """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed).
+
+    (3, i + h): of one that turns the direction before, and below it the ends of its turn.
+    """
     inputs = header.get("inputs")
     spots = spots_of(inputs, len(known.columns))
     wide = spots_of([*inputs, inputs[0]], len(inputs) + 1)[-1] if inputs else len(known.columns)
-    found = np.zeros(wide + _HEARD)
+    found = np.full((3, wide + _HEARD), np.nan)
+    found[0] = 0.0
     columns = [shape.column for shape in known.directions]
-    for shape in known.directions:
-        found[spots[shape.column]] = shape.sign
+    for shape in reversed(known.directions):  # so that the piece before the turn is the last
+        found[0, spots[shape.column]] = shape.sign
+        if shape.side:
+            found[1 if shape.side == "<=" else 2, spots[shape.column]] = single(shape.turn)
     range_, both = known.range.sources, [*known.predict.sources, *known.range.sources]
     middle, place = (float(any(looks(s, c) for c in columns)) for s in (range_, both))
-    found[wide:] = place if told else np.nan, middle, np.nan if middle else 0.0
+    found[0, wide:] = place if told else np.nan, middle, np.nan if middle else 0.0
     return found
 
 
@@ -129,14 +140,21 @@ def spots_of(inputs: Sequence[Mapping[str, Any]] | None, features: int) -> list[
 
 
 def _keeps(one: Mapping[str, Any], own: Mapping[str, Array], signs: Array) -> bool:
-    if one["over"] and np.isnan(signs[-_HEARD]):
+    if one["over"] and np.isnan(signs[0, -_HEARD]):
         return False
-    used = signs if one["hears"] else signs[:-_HEARD]
-    if one["body"] == "linear":
-        weight = own["weight"][:, 0]
-        if one["quadratic"] or weight.shape != used.shape or not (own["scale"] > 0).all():
+    used = signs if one["hears"] else signs[:, :-_HEARD]
+    if one["body"] in ("linear", "bent"):
+        weight, (first, start, end) = own["weight"][:, 0], used
+        ways = np.where(np.isnan(start), first, np.nan)
+        if one["body"] == "bent":
+            first, start, end = used[:, own["column"].astype(int)]
+            ways = np.where(np.isnan(start), first, np.nan)
+            ways = np.where((own["low"] >= start) & (own["high"] <= end), 0.0, ways)
+            ways = np.where(own["high"] <= start, first, ways)
+            ways = np.where(own["low"] >= end, -first, ways)
+        if one.get("quadratic") or weight.shape != ways.shape or not (own["scale"] > 0).all():
             return False
-        return bool(np.where(np.isnan(used), weight == 0, used * weight >= 0).all())
+        return bool(np.where(np.isnan(ways), weight == 0, ways * weight >= 0).all())
     if one["body"] != "trees" or len(own["base"]) != 1 or (own["scale"] < 0).any():
         return False
     return _trees_keep(own, used)
@@ -151,7 +169,10 @@ def _trees_keep(own: Mapping[str, Array], signs: Array) -> bool:
     high = low.copy()
     for node in np.flatnonzero(feature >= 0)[::-1]:  # children lie behind their parents
         a, b = child[node], child[node] + 1
-        way = signs[feature[node]]
+        way, start, end = signs[:, feature[node]]
+        if start == start:  # it turns: between the ends of its turn nothing is asked
+            at = own["threshold"][node]
+            way = way if at < start else -way if at >= end else 0.0
         rises, falls = high[a] <= low[b], low[a] >= high[b]
         if not (rises if way > 0 else falls if way < 0 else way == 0):
             return False

@@ -21,7 +21,7 @@ from ..errors import ConfigError, FedloreError
 from .examples import Examples
 from .nets import initialise
 from .ordinal import HeadAtHome, Start, check_start, find_places, log_cells
-from .scaler import Inputs
+from .scaler import Inputs, Scaler
 
 HEARD_PLACES = 2  # the middle of the range and the expert's place
 #: The trunk stays this much below κ, so that rounding cannot turn what is flat.
@@ -55,8 +55,8 @@ class Shaping:
 
     @property
     def heard_inputs(self) -> int:
-        """Columns behind the features: what is heard, the start, and the sign of every input."""
-        return 1 + HEARD_PLACES + self.wide
+        """Columns behind the features: what is heard, the start, all signs, origins of features."""
+        return 1 + HEARD_PLACES + self.wide + self.features
 
 
 class Sorted(nn.Module):
@@ -71,7 +71,9 @@ class Sorted(nn.Module):
 class Lipschitz(nn.Module):
     """Logits of ordered answers, (n, features), or what it hears behind them, -> (n, classes).
 
-    place = start + unit·(shift + κ·trunk(seen, heard) + Σ clamped coefficient · input).
+    place = start + unit·(shift + κ·trunk(seen, heard) + Σ c·input + (c' - c)·(input - origin)),
+    c' the clamped coefficient. An input with an arch has its origin where it turns, so that the
+    place bends there and does not jump; any other has it at 0.
     """
 
     hears = False  # what it hears comes as columns, see `lay_shapes`
@@ -112,7 +114,9 @@ class Lipschitz(nn.Module):
             x = pad(x, (0, about.heard_inputs))
         if x.shape[1] != about.features + about.heard_inputs:
             raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")
-        inputs, start, signs = torch.split(x, [about.wide, 1, about.wide], 1)
+        wide = about.wide
+        inputs, start, signs, origin = torch.split(x, [wide, 1, wide, about.features], 1)
+        origin = pad(origin, (0, HEARD_PLACES))
         c = self.line.weight[0]
         above = softplus(signs * c / about.slope - 1.0, SHARP)
         # what is heard with a sign stays out of the trunk: nothing there is to be outweighed
@@ -120,7 +124,8 @@ class Lipschitz(nn.Module):
         free = signs == 0
         coefficient = torch.where(free, c, signs * about.slope * (above + own.to(above)))
         bent = self.bend(torch.where(free | own, inputs, 0.0))[:, 0]
-        moved = bent + (coefficient * inputs).sum(1) + self.own.shift
+        line = (coefficient * (inputs - origin)).sum(1) + (c * origin).sum(1)
+        moved = bent + line + self.own.shift
         width = about.width * self.own.width.exp()
         place = (self.classes - 1) / 2 + self.unit * (start[:, 0] + moved)
         return place, width.expand_as(place)
@@ -150,49 +155,67 @@ def keeps_shapes(model: nn.Module) -> bool:
     return type(model) is Lipschitz
 
 
-def lay_shapes(model: nn.Module, data: Examples, inputs: Inputs | None = None) -> Examples:
+def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -> Examples:
     """Scaled rows with all that a model which keeps shapes is told of them behind the features.
 
-    `data.signs`, (n, d + 2), holds -1, 0 or 1 for each feature as it moves the answer, and for the
-    middle of the range and the expert's place 1 where they move as all shapes say, 0 where they do
-    not move with them, and NaN where they are withheld. Other models get the rows as they are.
+    `data.signs`, (n, 2d + 2), holds -1, 0 or 1 for each feature as it moves the answer, then where
+    it turns, in raw units, NaN where it does not; and for the middle of the range and the expert's
+    place 1 where they move as all shapes say, 0 where they do not move with them, and NaN where
+    they are withheld. Other models get the rows as they are.
     """
     if not isinstance(model, Lipschitz) or not keeps_shapes(model):
-        if data.signs is not None and bool((data.signs[:, :-HEARD_PLACES] != 0).any()):
+        if data.signs is not None and bool((_parts_of(data.signs)[0] != 0).any()):
             raise FedloreError(
                 "shapes need a network that keeps them: [model] lipschitz = true, agreed by all"
                 f"; of a {type(model).__name__} no bound on the slopes is known"
             )
         return data
     about, x = model.options, data.x.flatten(1)
-    n, k = len(x), model.classes
+    inputs = None if scaler is None else scaler.inputs
+    n = len(x)
     if x.shape[1] != about.features:
         return data  # laid before, or refused by the network itself
-    signs = x.new_zeros(n, about.wide)
+    signs, origin = x.new_zeros(n, about.wide), torch.zeros_like(x)
     ears = x.new_zeros(HEARD_PLACES)
     if data.signs is not None:
-        given = data.signs.to(x)
-        own = given.shape[1] - HEARD_PLACES if inputs is None else inputs.width
+        ways, turns, heard_signs = _parts_of(data.signs)
+        own = ways.shape[1] if inputs is None else inputs.width
         if own != about.features:
             raise FedloreError(
                 f"a network that keeps shapes takes the {own} inputs of the features alone, this "
                 f"one takes {about.features}"
             )
-        ears = given[0, -HEARD_PLACES:] if n else ears
-        signs[:, columns_of_features(given.shape[1] - HEARD_PLACES, inputs)] = given[
-            :, :-HEARD_PLACES
-        ]
+        ears = heard_signs[0].to(x) if n else ears
+        places = columns_of_features(ways.shape[1], inputs)
+        signs[:, places] = ways.to(x)
         signs[:, about.features :] = ears.nan_to_num(nan=0.0)
+        if bool(turns.isfinite().any()):
+            raw = turns.nan_to_num(nan=0.0)
+            scaled = (raw if scaler is None else scaler(raw)).to(x)[:, places]
+            origin[:, places] = scaled.masked_fill(turns.isnan(), 0.0)
     heard = x.new_zeros(n, HEARD_PLACES)
     start = x.new_zeros(n, 1)
     if (about.hears or about.start != "none") and n:
-        places = find_places(data.prior, data.allowed, like=x[:, 0], classes=k)
-        both = (torch.stack(places, 1) - (k - 1) / 2) / model.unit
+        both = _heard_places(data, x, model)
         both = torch.where(ears.isnan(), 0.0, both)
         if about.start != "none":
             start = both[:, [0 if about.start == "middle" else 1]]
         heard = both if about.hears else heard
-    return replace(data, x=torch.cat([x, heard, start, signs], 1))
+    return replace(data, x=torch.cat([x, heard, start, signs, origin], 1))
+
+
+def _parts_of(signs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What is said of each feature: its way, its turn; and of what is heard."""
+    d = (signs.shape[1] - HEARD_PLACES) // 2
+    way, turn, heard = torch.split(signs, [d, d, HEARD_PLACES], 1)
+    return way, turn, heard
+
+
+def _heard_places(data: Examples, x: Tensor, model: Lipschitz) -> Tensor:
+    """The middle of the range and the expert's place, (n, 2), in the network's units."""
+    k = model.classes
+    places = find_places(data.prior, data.allowed, like=x[:, 0], classes=k)
+    return (torch.stack(places, 1) - (k - 1) / 2) / model.unit
 
 
 def columns_of_features(features: int, inputs: Inputs | None) -> list[int]:

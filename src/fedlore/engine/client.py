@@ -92,10 +92,9 @@ def see_rows(injected: bool, data: Examples, scaler: Scaler | None, model: nn.Mo
     """A client's rows as the network takes them, with its shapes where it has and uses some."""
     like = next(model.parameters())
     scaled = scale_rows(data, scaler, like)
-    inputs = None if scaler is None else scaler.inputs
     if injected:
-        return lay_shapes(model, scaled, inputs)
-    bare = lay_shapes(model, replace(scaled, prior=None, allowed=None, signs=None), inputs)
+        return lay_shapes(model, scaled, scaler)
+    bare = lay_shapes(model, replace(scaled, prior=None, allowed=None, signs=None), scaler)
     return replace(scaled, x=bare.x, signs=None)
 
 

@@ -8,20 +8,20 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ..config import build
 from ..errors import ConfigError, KnowledgeError
-from .cells import check_confidence
+from .cells import check_confidence, single
 from .schema import Feature
 from .sheets import TablePolicy
 
 _FAULT = "knowledge-file"  # the code of errors raised here
 
 FILE = "knowledge.toml"
-Effect = Literal["raises", "lowers"]
+Effect = Literal["raises", "lowers", "arch", "valley", "concave", "convex"]
 Empty = Literal["error", "first", "all"]  # where an intersection leaves nothing
 Outside = Literal["error", "widen", "drop"]  # a training label outside its range
 Conflict = Literal["abstain", "restrict", "project", "error"]  # a prediction outside the range
@@ -73,31 +73,87 @@ class Range:
     empty: Empty = "error"  # where an intersection leaves nothing
 
 
+class Piece(NamedTuple):
+    """A stretch of a shape along which it has one direction."""
+
+    sign: int  # +1 where it raises the answer, -1 where it lowers it
+    side: Literal["", "<=", ">="] = ""  # of the turn; empty: all of it
+    turn: float = 0.0
+
+    def covers(self, values: Any) -> Any:
+        """Which values of the feature lie on it: numbers, or a tensor of them."""
+        if not self.side:
+            return values == values
+        turn = single(self.turn)
+        return values <= turn if self.side == "<=" else values >= turn
+
+
+#: The direction before the turn, of effects that have one turn.
+TURNING: dict[str, int] = {"arch": 1, "valley": -1}
+
+
 @dataclass(frozen=True)
 class FeatureShape:
-    """One direction: `feature` raises the answer, or lowers it, in the rows where `where` holds."""
+    """How `feature` moves the answer, in the rows where `where` holds."""
 
     feature: str  # a feature that is a number
-    effect: Effect  # raises or lowers the answer
+    effect: Effect  # a direction, or an arch: it raises the answer up to a turn, then lowers it
     where: str = ""  # a comparison over feature names; empty: everywhere in the scope
+    #: Where an arch or a valley turns: a number, or the ends of an interval; None: nobody knows.
+    turns_at: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.effect not in get_args(Effect):
-            raise KnowledgeError(f"effect must be raises or lowers, got '{self.effect}'")
+            *some, last = get_args(Effect)
+            raise KnowledgeError(f"effect must be {', '.join(some)} or {last}, got '{self.effect}'")
+        if self.turns_at is None:
+            return
+        if self.effect not in TURNING:
+            raise KnowledgeError(
+                f"'{self.feature} {self.effect}' has no turn: take turns_at out, or say effect = "
+                '"arch" or "valley"'
+            )
+        if not all(map(math.isfinite, self.turns)) or len(self.turns) not in (1, 2):
+            raise KnowledgeError(
+                f"turns_at of '{self.feature} {self.effect}' must be a number or an interval of "
+                f"two, such as [1.2, 1.4], got {list(self.turns)}"
+            )
+        if self.turns[0] > self.turns[-1]:
+            low, high = self.turns
+            raise KnowledgeError(
+                f"turns_at of '{self.feature} {self.effect}' runs from {low:g} down to {high:g}: "
+                f"write the smaller end first, turns_at = [{high:g}, {low:g}]"
+            )
 
     @property
-    def sign(self) -> int:
-        """+1 where it raises the answer, -1 where it lowers it."""
-        return 1 if self.effect == "raises" else -1
+    def turns(self) -> tuple[float, ...]:
+        """Where it turns: one number, the ends of an interval, or nothing that is known."""
+        at = self.turns_at
+        return () if at is None else at if isinstance(at, tuple) else (at,)
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The stretches of one direction that are known; nothing where no model can be held to it.
+
+        Inside an interval of turns nothing is known, left and right of it all is.
+        """
+        if self.effect in ("raises", "lowers"):
+            return (Piece(1 if self.effect == "raises" else -1),)
+        if self.effect not in TURNING or not self.turns:
+            return ()
+        sign = TURNING[self.effect]
+        return (Piece(sign, "<=", self.turns[0]), Piece(-sign, ">=", self.turns[-1]))
 
     def __str__(self) -> str:
+        at = " to ".join(f"{turn:g}" for turn in self.turns)
+        turning = f" (turns at {at})" if at else ""
         where = f" where {self.where}" if self.where else ""
-        return f"{self.feature} {self.effect}{where}"
+        return f"{self.feature} {self.effect}{turning}{where}"
 
 
 @dataclass(frozen=True)
 class ShapeTable:
-    """[shape]: in which direction features move the answer."""
+    """[shape]: how features move the answer."""
 
     sources: tuple[FeatureShape, ...] = ()
 

@@ -82,11 +82,14 @@ class Line:
 
 
 class Direction(NamedTuple):
-    """The shape of a feature: its column, the sign of its effect, the rows in which it holds."""
+    """A shape or a piece of one: its column, the sign of its effect, the rows where it holds."""
 
     column: int
     sign: int
     region: Tree | None
+    shape: int = 0  # which of the file's shapes it is a piece of
+    side: str = ""  # of the turn, "<=" or ">="; empty: it has none
+    turn: float = 0.0
 
 
 class RowTrust(NamedTuple):
@@ -269,14 +272,19 @@ def _source(values: Mapping[str, Any], around: Around) -> Any:
 
 
 def _read_directions(said: Document) -> tuple[Direction, ...]:
-    """The shapes that a knowledge file declares."""
+    """The shapes that a knowledge file declares, piece by piece."""
     names = [column.name for column in said.features]
-    return tuple(
-        Direction(
-            names.index(one.feature), one.sign, _region(one.where, said) if one.where else None
-        )
-        for one in said.shape.sources
-    )
+    found = []
+    for place, one in enumerate(said.shape.sources):
+        column = names.index(one.feature)
+        for piece in one.pieces:
+            region = _region(one.where, said) if one.where else None
+            if piece.side:
+                turn = (piece.side, ("column", column), ("number", piece.turn))
+                both = turn if region is None else ("and", region[1], turn)
+                region = ("where", both, ("number", 1.0), ("number", 0.0))
+            found.append(Direction(column, piece.sign, region, place, piece.side, piece.turn))
+    return tuple(found)
 
 
 def _read_row_trust(said: Document) -> RowTrust | None:

@@ -128,8 +128,7 @@ class Personal(nn.Module):
     def logits(self, known: Examples) -> Tensor:
         """What the network alone says, (n, k), before the range."""
         x = known.x if self.scaler is None else self.scaler(known.x)
-        inputs = None if self.scaler is None else self.scaler.inputs
-        seen = lay_shapes(self.model, replace(known, x=x), inputs)
+        seen = lay_shapes(self.model, replace(known, x=x), self.scaler)
         return guard(self.model(seen.x, known.prior, known.allowed))
 
     @torch.no_grad()

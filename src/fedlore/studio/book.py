@@ -187,7 +187,9 @@ def _say_cells(grid: RuleGrid, row: Sequence[str]) -> str:
 
 
 def _shapes(stated: Sequence[Mapping[str, Any]]) -> list[Section]:
-    head = ("feature", "effect", "where")
+    head: tuple[str, ...] = ("feature", "effect", "turns_at", "where")
+    if not any("turns_at" in one for one in stated):
+        head = ("feature", "effect", "where")
     rows = [tuple(str(one.get(key, "")) for key in head) for one in stated]
     table = _words("As they are written", head, rows)
     return [Section("Shapes: which way the answer moves", tables=(table,))] if rows else []

@@ -15,6 +15,7 @@ from ..core.examples import Examples
 from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
+from ..kernel.document import FeatureShape, Piece
 from ..kernel.findings import errors
 from ..kernel.schema import Schema
 from ..kernel.sheets import OUTCOMES, Rule
@@ -101,13 +102,13 @@ IN_GROUP = 5  # rows that each of them must have
 
 
 @torch.no_grad()
-def draw_effect(
-    checkup: Checkup, rows: Examples | Measured, feature: str, where: str = ""
-) -> dict[str, Any]:
-    """What the rows show of a feature's effect: means of the label in groups of equal size.
+def draw_effect(checkup: Checkup, rows: Examples | Measured, shape: FeatureShape) -> dict[str, Any]:
+    """What the rows show of a shape: means of the label in groups of equal size.
 
-    With 95 % intervals of the means. A linear fit tells the effect from that of other features.
+    With 95 % intervals of the means. A linear fit along each of its pieces, all of it where none is
+    known, tells the effect from that of other features.
     """
+    feature, where = shape.feature, shape.where
     _, schema = usable(checkup)
     column, region = schema.column(feature), RowRegion(where, schema)
     if schema.features[column].levels:
@@ -126,10 +127,14 @@ def draw_effect(
         mean = float(y[part].mean())
         at = float(x[part, column].double().mean())
         points.append({"at": at, "mean": mean, "low": mean - wide, "high": mean + wide})
-    whole = x.isfinite().all(1)
-    slope, error = slope_of(x[whole].double(), y[whole], column) or (None, None)
+    fits = []
+    for piece in shape.pieces or (Piece(0),):
+        here = x.isfinite().all(1) & piece.covers(x[:, column].float())
+        slope, error = slope_of(x[here].double(), y[here], column) or (None, None)
+        side = {"sign": piece.sign, "side": piece.side, "turn": piece.turn}
+        fits.append({"slope": slope, "error": error, **side})
     about = {"classes": [] if isinstance(rows, Measured) else list(schema.classes)}
-    return {"rows": len(x), "points": points, "slope": slope, "error": error, **about}
+    return {"rows": len(x), "points": points, "fits": fits, **about}
 
 
 def suggest_rule(

@@ -4,6 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..kernel.document import Effect
+
 
 class StudioRequest(BaseModel):
     """Unknown keys are refused."""
@@ -67,6 +69,8 @@ class ShapeAsked(StudioRequest):
 
     feature: str
     where: str = ""
+    effect: Effect = "raises"
+    turns_at: float | list[float] | None = None
 
 
 class OneRule(StudioRequest):

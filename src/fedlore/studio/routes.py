@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ..errors import FedloreError
+from ..kernel.document import FeatureShape
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from ..look.tables import plain_values
@@ -229,7 +230,9 @@ def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     def effect(said: ShapeAsked) -> dict[str, Any]:
         checkup = present()[1]
         rows = rows_of_site(desk.place.data, checkup)
-        return draw_effect(checkup, rows, said.feature, said.where)
+        turns = tuple(said.turns_at) if isinstance(said.turns_at, list) else said.turns_at
+        shape = FeatureShape(said.feature, said.effect, said.where, turns)
+        return draw_effect(checkup, rows, shape)
 
     @app.post("/api/curve")
     def curve(said: LookAlong) -> dict[str, Any]:

@@ -101,6 +101,17 @@ _HELD = {
 }
 
 
+def between_words(a: Mapping[str, Any], text: str) -> str:
+    """Between which values rows lie; nothing where all of a region was asked."""
+    ends = a.get("between")
+    return text.format(feature=a["feature"], low=ends[0], high=ends[1]) if ends else ""
+
+
+def _side_of_turn(a: Mapping[str, Any]) -> str:
+    """On which side of its turn a shape is meant; nothing where it has none."""
+    return f"where {a['feature']} {a['side']} {a['turn']:g}, " if a.get("side") else ""
+
+
 def _shape_broken(a: Mapping[str, Any]) -> str:
     side, way = a["side"], ("down", "up") if a["sign"] < 0 else ("up", "down")
     did = f"does not move {way[0]}"
@@ -328,12 +339,19 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     ),
     "shape-data": (
         lambda a: (
-            "'{shape}', but in {rows} rows the answer {does} with {feature}, everything else "
-            "equal: {slope:+.3g} ± {error:.2g} a unit".format_map(
-                {**a, "does": "rises" if a["slope"] > 0 else "falls"}
+            "'{shape}', but in {rows} rows{there} the answer {does} with {feature}, everything "
+            "else equal: {slope:+.3g} ± {error:.2g} a unit".format_map(
+                {
+                    **a,
+                    "does": "rises" if a["slope"] > 0 else "falls",
+                    "there": between_words(a, " with {feature} from {low:g} to {high:g}"),
+                }
             )
         ),
-        "look at these rows: the shape is false here, or holds in a part only",
+        lambda a: (
+            "look at these rows: the shape is false here, or "
+            + ("it turns elsewhere" if a.get("between") else "holds in a part only")
+        ),
     ),
     # trust by row
     "trust-unused": (
@@ -540,7 +558,8 @@ REASONS: dict[str, Sentence] = {
     "forbidden-moved": "the expert says {outcome}, which the range forbids: the nearest number "
     "that it allows is taken",
     "shape": lambda a: (
-        f"'{a['shape']}' holds here: more {a['feature']} never "
+        f"'{a['shape']}' holds here: "
+        f"{_side_of_turn(a)}more {a['feature']} never "
         f"{'lowers' if a['sign'] > 0 else 'raises'} the answer{'' if a['kept'] else SAME_RANGE}"
     ),
     "shape-silent": "'{shape}' does not speak here",

@@ -6,6 +6,7 @@ from typing import Any
 from .en import (
     SHOWN,
     Sentence,
+    between_words,
     count_opinions,
     effect_words,
     number_span,
@@ -72,6 +73,10 @@ _HELD = {
     "prediction": "网络和答案都不使用该预测（λ 视为 0），形状在没有它时成立",
 }
 _SIDE = {"range": "范围", "prediction": "预测"}
+
+
+def _side_of_turn(a: Mapping[str, Any]) -> str:
+    return f"{a['feature']} {a['side']} {a['turn']:g} 时，" if a.get("side") else ""
 
 
 def _shape_broken(a: Mapping[str, Any]) -> str:
@@ -241,12 +246,18 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     "shape-prediction": (_shape_broken, "修改预测或形状，或用 'where' 限制形状"),
     "shape-data": (
         lambda a: (
-            "“{shape}”，但在 {rows} 行中，其他相同时答案随 {feature} {does}："
+            "“{shape}”，但在 {there}{rows} 行中，其他相同时答案随 {feature} {does}："
             "每单位 {slope:+.3g} ± {error:.2g}".format_map(
-                {**a, "does": "上升" if a["slope"] > 0 else "下降"}
+                {
+                    **a,
+                    "does": "上升" if a["slope"] > 0 else "下降",
+                    "there": between_words(a, "{feature} 为 {low:g} 到 {high:g} 的 "),
+                }
             )
         ),
-        "检查这些行：形状在此不成立，或只在一部分成立",
+        lambda a: (
+            f"检查这些行：形状在此不成立，或{'转折在别处' if a.get('between') else '只在一部分成立'}"
+        ),
     ),
     "trust-unused": (
         "[trust] 说明多大程度采纳专家的预测，而这里没有预测",
@@ -380,7 +391,7 @@ REASONS: dict[str, Sentence] = {
     "forbidden-part": "专家说 {outcome}，而范围不允许：去掉这一部分",
     "forbidden-moved": "专家说 {outcome}，而范围不允许：取范围内最近的数",
     "shape": lambda a: (
-        f"“{a['shape']}”在此成立：{a['feature']} 增加不会使答案"
+        f"“{a['shape']}”在此成立：{_side_of_turn(a)}{a['feature']} 增加不会使答案"
         f"{'降低' if a['sign'] > 0 else '升高'}{'' if a['kept'] else _SAME_RANGE}"
     ),
     "shape-silent": "“{shape}”在此没有说明",

@@ -46,11 +46,23 @@ def formula(text):
     return Formula.parse(text, SCHEMA)
 
 
+HILL = table_of(
+    [
+        {"ash": "< 8", "then": "g1..g2"},
+        {"ash": "[8..11)", "then": "g2..g3"},
+        {"ash": ">= 11", "then": "g1..g2"},
+    ],
+    SCHEMA,
+    kind="range",
+)
+BOW = GradedFormula(formula("12 - (ash - 9) * (ash - 9) / 4"), EDGES)
 LINE = GradedFormula(formula("20 - ash + Ro"), EDGES)
 
 
-def bundled(limits=None, said=None, *, effect="lowers", where="", hears=False, trust=0.0):
-    shapes = SiteShapes((FeatureShape("ash", effect, where),), SCHEMA)
+def bundled(
+    limits=None, said=None, *, effect="lowers", where="", hears=False, trust=0.0, turns=None
+):
+    shapes = SiteShapes((FeatureShape("ash", effect, where, turns),), SCHEMA)
     known = Knowledge(said, limits, trust, schema=SCHEMA, shapes=shapes, conflict="error")
     options = Shaping(2, hears=hears, start="middle" if hears else "none")
     model = lipschitz_mlp(4, options, hidden=(5, 4), seed=2)
@@ -89,6 +101,14 @@ def claimed(bundle):
             {"limits": FormulaRange(None, formula("14 - log(ash)"), EDGES)},
             "unknown",
         ),
+        ({"effect": "arch", "turns": 9.0}, "proved"),
+        ({"effect": "valley", "turns": (8.0, 10.0), "where": "Ro > 1"}, "proved"),
+        ({"effect": "arch", "turns": 9.0, "limits": HILL, "hears": True}, "proved"),
+        ({"effect": "arch", "turns": (8.0, 11.0), "limits": HILL}, "proved"),
+        ({"effect": "valley", "turns": 9.0, "limits": HILL}, "refuted"),
+        ({"effect": "arch", "turns": 7.0, "limits": HILL}, "refuted"),
+        ({"effect": "arch", "turns": 9.0, "said": LINE, "trust": 0.3}, "proved"),  # withheld
+        ({"effect": "arch", "turns": 9.0, "said": BOW, "trust": 0.3}, "unknown"),  # twice in it
     ],
 )
 def test_what_is_claimed(parts, status):

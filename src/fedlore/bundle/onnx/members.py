@@ -17,7 +17,9 @@ from ...kernel.graph.ops import DOUBLE, INT64, LARGEST, SINGLE, Value
 from ...knowledge.models import Knowledge
 from ...models.classifier import Personal
 from ...models.ensemble import Ensemble, OneShotMember
+from ...models.own.bent import Bent
 from ...models.own.gaussian import Waves
+from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, Body, ClassMember, OrderMember
 from ...models.own.trees import Trees
 from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
@@ -71,8 +73,7 @@ def logits_nodes(
     """What the network says, finite whatever its weights are, (n, k)."""
     build, x = rows.build, scale_nodes(rows.build, inputs, inner.scaler, "scaler")
     if isinstance(inner.model, Lipschitz):
-        spread = None if inner.scaler is None else inner.scaler.inputs
-        shapes = about.shapes, about.orders, spread
+        shapes = about.shapes, about.orders, inner.scaler
         x = shape_nodes(build, x, rows.formulas, inner.model, heard, *shapes)
     said = {"prior": heard.prior, "allowed": heard.allowed}
     logits = network(build, inner.model, x, name="model", rank=rows.rank, **said)
@@ -201,11 +202,15 @@ def body_nodes(build: Builder, inputs: Value, body: Body, name: str) -> Value:
         values = getattr(body, part).double().cpu().numpy()
         return build.weight(f"{name}.{part}", values)
 
+    if isinstance(body, Bent):
+        low, high = (build.constant(t.cpu().numpy()[None]) for t in (body.low, body.high))
+        cut = build.columns(inputs, body.column.tolist())
+        inputs = build.smaller(build.larger(cut, low), high)
     z = (build.cast(inputs, DOUBLE) - own("mean")) / own("scale")
     if isinstance(body, Waves):
         angle = build.op("MatMul", z, own("frequency"))
         z = build.concat(z, build.op("Sin", angle), build.op("Sin", angle + math.pi / 2))
-    elif body.quadratic:
+    elif isinstance(body, Linear) and body.quadratic:
         i = len(body.mean)
         z = build.concat(z, _pairs(build, z, *torch.triu_indices(i, i).tolist()))
     return build.op("MatMul", z, own("weight")) + own("constant")

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ...core import nets
-from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
+from ...core.lipschitz import HEARD_PLACES, SHARP, SLACK, Lipschitz, columns_of_features
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
-from ...core.scaler import Inputs
+from ...core.scaler import Scaler
 from ...errors import FedloreError
+from ...kernel.cells import single
+from ...kernel.expressions import Tree
 from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
@@ -255,7 +257,7 @@ def shape_nodes(
     known: KnowledgeNodes,
     shapes: SiteShapes | None,
     orders: Orders | None,
-    inputs: Inputs | None,
+    scaler: Scaler | None,
 ) -> Value:
     """Rows with what is told of them behind, as `core.lipschitz.lay_shapes`."""
     about, k = model.options, model.classes
@@ -271,9 +273,9 @@ def shape_nodes(
             for place, ear in zip(places, ears, strict=True)
         ]
     start = blank if about.start == "none" else heard[0 if about.start == "middle" else 1]
-    signs = _sign_nodes(build, formulas, model, shapes, ears, inputs)
+    told = _sign_nodes(build, formulas, model, shapes, ears, scaler)
     heard = heard if about.hears else [blank, blank]
-    return build.concat(x, *heard, start, signs)
+    return build.concat(x, *heard, start, *told)
 
 
 def _sign_nodes(
@@ -282,25 +284,39 @@ def _sign_nodes(
     model: Lipschitz,
     shapes: SiteShapes | None,
     ears: list[float],
-    inputs: Inputs | None,
-) -> Value:
-    """The sign of every input of every row, (n, wide)."""
-    wide = model.options.wide
+    scaler: Scaler | None,
+) -> tuple[Value, Value]:
+    """The sign of every input of every row, (n, wide), and the origin of every feature's."""
+    wide, features = model.options.wide, model.options.features
     base = np.zeros((1, wide), SINGLE)
-    base[0, model.options.features :] = np.nan_to_num(ears, nan=0.0)
+    base[0, features:] = np.nan_to_num(ears, nan=0.0)
+    origin = build.fill(0.0, features)
     found = build.fill(0.0, wide) + build.constant(base)
     if shapes is None:
-        return found
-    places = columns_of_features(len(shapes.schema.features), inputs)
-    for one in shapes:
+        return found, origin
+    d = len(shapes.schema.features)
+    places = columns_of_features(d, None if scaler is None else scaler.inputs)
+    for one, piece in shapes.pieces:
+        column = shapes.schema.column(one.feature)
         here = np.zeros((1, wide), np.bool_)
-        here[0, places[shapes.schema.column(one.feature)]] = True
+        here[0, places[column]] = True
         mask = build.constant(here, BOOL)
         if one.where:
             region = shapes.place(one).formula
             mask = mask & (formulas.value(region.tree) > 0.0)
-        found = build.where(mask, float(one.sign), found)
-    return found
+        if piece.side:
+            tree = (piece.side, ("column", column), ("number", piece.turn))
+            mask = mask & (formulas.value(_as_number(tree)) > 0.0)
+            raw = torch.zeros(1, d).index_fill_(1, torch.tensor([column]), single(piece.turn))
+            turn = float((raw if scaler is None else scaler(raw)).float()[0, places[column]])
+            origin = build.where(build.columns(mask, np.arange(features)), turn, origin)
+        found = build.where(mask, float(piece.sign), found)
+    return found, origin
+
+
+def _as_number(truth: Tree) -> Tree:
+    """1 where a comparison holds, 0 where not."""
+    return ("where", truth, ("number", 1.0), ("number", 0.0))
 
 
 def lipschitz_nodes(build: Builder, module: Lipschitz, x: Value, name: str) -> Value:
@@ -311,14 +327,17 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: Value, name: str) -> V
         return build.columns(x, np.arange(first, first + count))
 
     wide = about.wide
-    inputs, start, signs = part(0, wide), part(wide, 1), part(wide + 1, wide)
+    inputs, start = part(0, wide), part(wide, 1)
+    signs = part(wide + 1, wide)
+    origin = build.concat(part(2 * wide + 1, about.features), build.fill(0.0, HEARD_PLACES))
     c = build.weight(f"{name}.line.weight", _single(module.line.weight))
     own = np.arange(wide)[None] < about.features
     turned = (signs * c) / about.slope
     above = build.op("Softplus", SHARP * (turned - 1.0)) / SHARP
     clamped = signs * (about.slope * (build.constant(own) + above))
     free = build.equal(signs, 0.0)
-    line = build.total(build.where(free, c, clamped) * inputs)
+    line = build.total(build.where(free, c, clamped) * (inputs - origin))
+    line = line + build.total(c * origin)
     h = build.where(free | build.constant(own, BOOL), inputs, 0.0)
     for place, layer in enumerate(module.trunk):
         assert isinstance(layer, nn.Linear)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.one_shot import OneShot, OneShotRows, Posterior, leave_out
+from ...models.own.bent import plain_ways
 from ...models.own.linear import Linear
 from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
@@ -31,7 +32,7 @@ def sign_line(
     one_shot: OneShot,
     rows: OneShotRows,
     posterior: Posterior,
-    signs: Tensor,
+    signs: Tensor,  # of `input_signs`
 ) -> SignedLine | None:
     """The linear part with the right signs; None where it cannot be a member.
 
@@ -39,7 +40,8 @@ def sign_line(
     range bends it: a range that narrows with a feature would break the order.
     """
     bins = common.bins
-    told = float(signs[-HEARD_OF_ORDER])
+    plain = plain_ways(signs)  # what turns has no weight: squares of it are no arch around its turn
+    told = float(plain[-HEARD_OF_ORDER])
     if (
         one_shot.link is not None
         or one_shot.start == "middle"
@@ -50,7 +52,7 @@ def sign_line(
         return None
     d, k = common.features, common.classes
     ways = torch.full((len(posterior.mean),), torch.nan, dtype=torch.float64)
-    ways[:d] = signs[:d]
+    ways[:d] = plain[:d]
     if one_shot.hears:
         ways[d] = told
     found = given_signs(posterior, ways)

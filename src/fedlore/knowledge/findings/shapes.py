@@ -54,7 +54,7 @@ def _side(
     args = {
         "side": what,
         "shape": str(shape),
-        "sign": shape.sign,
+        "sign": next(p.sign for p in shape.pieces if p.covers(low) and p.covers(high)),
         "feature": shape.feature,
         "low": low,
         "high": high,
@@ -73,25 +73,36 @@ def _value(schema: Schema, column: int, value: float) -> float | str:
 
 
 def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> Iterator[Finding]:
-    """Shapes that the site's own labelled rows contradict, everything else equal and linear."""
+    """Shapes that the site's own labelled rows contradict, everything else equal and linear.
+
+    One that turns is asked on each side, and there in the half of the rows that is next to the
+    turn: where the answer turns elsewhere the whole side may still look right.
+    """
     if shapes is None:
         return
-    for shape in shapes:
+    for shape, piece in shapes.pieces:
         column = shapes.schema.column(shape.feature)
-        inside = shapes.region(shape, x) & x.isfinite().all(1)
-        found = slope_of(x[inside].double(), y[inside].double(), column)
-        if found is None:
-            continue
-        slope, error = found
-        if shape.sign * slope < -_SURE * error:
+        inside = shapes.region(shape, x, piece) & x.isfinite().all(1)
+        values = x[:, column]
+        parts = [inside]
+        if piece.side and bool(inside.any()):
+            middle = values[inside].median()
+            parts.append(inside & (values >= middle if piece.side == "<=" else values <= middle))
+        for part in parts:
+            found = slope_of(x[part].double(), y[part].double(), column)
+            if found is None or piece.sign * found[0] >= -_SURE * found[1]:
+                continue
+            ends = [float(values[part].min()), float(values[part].max())]
             args = {
                 "shape": str(shape),
                 "feature": shape.feature,
-                "rows": int(inside.sum()),
-                "slope": slope,
-                "error": error,
+                "rows": int(part.sum()),
+                "slope": found[0],
+                "error": found[1],
+                "between": ends if piece.side else None,
             }
             yield Finding("warning", "shape-data", Place(file, column=shape.feature), args)
+            break
 
 
 def slope_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:

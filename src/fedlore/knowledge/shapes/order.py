@@ -20,7 +20,8 @@ from ...core.rng import stream
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.answers import value
-from ...kernel.document import FeatureShape
+from ...kernel.cells import after, before, single
+from ...kernel.document import FeatureShape, Piece
 from ...kernel.expressions import Tree, columns_in, numbers_in
 from ...kernel.knowledge import Direction, Known, read_knowledge, scope_of
 from ...kernel.movement import dominates, numbers_rise, prediction_moves, range_moves, sets_rise
@@ -28,7 +29,7 @@ from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ..missing import list_columns
 from ..views import Recalibrated
-from .shape import OrderFound, Orders, Pair, SiteShapes
+from .shape import RANK, OrderFound, Orders, Pair, SiteShapes
 from .slopes import never_against
 
 if TYPE_CHECKING:
@@ -102,35 +103,53 @@ class _ShapedKnowledge:
         )
 
     def _side(self, at: int, shape: FeatureShape, side: int, asked: Sequence[Any]) -> OrderFound:
-        """The range (0) or the prediction (1) along one shape."""
+        """The range (0) or the prediction (1) along one shape: the worst of its pieces."""
+        pieces = [p for p in self.known.directions if p.shape == at] if self.known else []
+        found = [
+            self._piece(shape, piece, pieces[i] if pieces else None, side, asked)
+            for i, piece in enumerate(shape.pieces)
+        ]
+        return max(found, key=lambda one: RANK.index(one.status))
+
+    def _piece(
+        self,
+        shape: FeatureShape,
+        piece: Piece,
+        along: Direction | None,  # the same, as the kernel reads it
+        side: int,
+        asked: Sequence[Any],
+    ) -> OrderFound:
         schema, column = self.shapes.schema, self.shapes.schema.column(shape.feature)
         sources = [model for model in asked if model is not None]
         looked = any(column in list_columns(model, len(schema.features)) for model in sources)
         if asked[0] is None or not looked:
             return OrderFound("constant")
         found, trees = Verdict("unknown"), list[Tree]()
-        if self.known is not None:
+        if self.known is not None and along is not None:
             moves = prediction_moves if side else range_moves
-            found = moves(self.known, self.known.directions[at], _keeps)
+            found = moves(self.known, along, _keeps)
             both = (self.known.range, self.known.predict)[: side + 1]
             trees = [tree for one in both for source in one.sources for tree in source.trees]
         if found.example is not None and found.other is not None:
             return OrderFound("broken", (found.example, found.other))
         if found.status == "unknown" and (self.known is None or trees or self.known.soft):
             hints = {number for tree in trees for number in numbers_in(tree)}
-            hints |= {*self.shapes.place(shape).thresholds}
-            pair = self._look(shape, *_draw_lines(schema, column, sorted(hints)), side)
+            hints |= {*self.shapes.place(shape).thresholds, *shape.turns}
+            lines = _draw_lines(schema, column, sorted(hints))
+            pair = self._look(shape, piece, *lines, side)
             if pair is not None:
                 return OrderFound("broken", pair)
         return OrderFound("ordered" if found.status == "proved" else "unknown")
 
-    def _look(self, shape: FeatureShape, rows: Tensor, steps: int, place: int) -> Pair | None:
+    def _look(
+        self, shape: FeatureShape, piece: Piece, rows: Tensor, steps: int, place: int
+    ) -> Pair | None:
         """Two rows of a line that break the order, of the range (0) or the prediction (1)."""
-        inside = self.shapes.region(shape, rows)
+        inside = self.shapes.region(shape, rows, piece)
         line = torch.arange(len(rows)).div(steps, rounding_mode="floor")[inside]
         rows = rows[inside]
         here = (line[1:] == line[:-1]).nonzero()[:, 0]
-        lower, upper = (here, here + 1) if shape.sign > 0 else (here + 1, here)
+        lower, upper = (here, here + 1) if piece.sign > 0 else (here + 1, here)
         try:
             said = self.ask(rows)[place]
         except KnowledgeError:  # rows that are refused: nothing is known of the others
@@ -192,8 +211,18 @@ def _ends(feature: Feature, hints: Sequence[float]) -> tuple[float, float]:
 
 
 def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
-    """Whether a formula is defined all over the scope and its slope is never against the shape."""
-    found = find_trend(tree, known.columns, shape.column, shape.sign, budget=FORMULA_BUDGET)
+    """Whether a formula is defined all over a shape's scope and its slope never against it."""
+    columns = list(known.columns)
+    if shape.side:
+        # a step of single precision aside: 1.4 in a formula is not quite the 1.4 of rows, and what
+        # has slopes cannot jump within that step
+        whole = columns[shape.column]
+        columns[shape.column] = (
+            replace(whole, high=float(before(single(shape.turn))))
+            if shape.side == "<="
+            else replace(whole, low=float(after(shape.turn)))
+        )
+    found = find_trend(tree, columns, shape.column, shape.sign, budget=FORMULA_BUDGET)
     return found.status == "proved"
 
 

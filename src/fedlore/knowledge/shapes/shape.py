@@ -1,20 +1,22 @@
 """What an expert says first: "more ash never helps". A direction for a feature, or a part of it.
 
 Inside its region, with everything else equal, more of the feature never moves the site's
-distribution over ordered answers the other way (first-order dominance).
+distribution over ordered answers the other way (first-order dominance). An arch or a valley has
+two directions, one on each side of where it turns.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch, without_gradient
 from ...errors import KnowledgeError
-from ...kernel.document import FeatureShape
+from ...kernel.cells import single
+from ...kernel.document import TURNING, FeatureShape, Piece
 from ...kernel.schema import Schema
 from ...words import Reason
 from ...words.en import SAME_RANGE
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 
 OrderStatus = Literal["constant", "ordered", "broken", "unknown"]
+RANK: tuple[OrderStatus, ...] = ("constant", "ordered", "unknown", "broken")  # the worst last
 Pair = tuple[tuple[float, ...], tuple[float, ...]]  # two rows that differ in one feature alone
 
 _EARS: dict[OrderStatus, float] = {
@@ -37,7 +40,7 @@ _EARS: dict[OrderStatus, float] = {
 
 @dataclass(frozen=True)
 class SiteShapes:
-    """All directions that a site declares, checked against its columns and its answers."""
+    """All shapes that a site declares, checked against its columns and its answers."""
 
     shapes: tuple[FeatureShape, ...]
     schema: Schema
@@ -63,17 +66,34 @@ class SiteShapes:
 
     @without_gradient
     def signs(self, x: Tensor) -> Tensor:
-        """In which direction each feature of each row moves the answer, (n, d) of -1, 0 and 1."""
-        found = torch.zeros_like(x)
-        for shape in self.shapes:
-            column = self.schema.column(shape.feature)
-            region = self.region(shape, x)
-            found[:, column] = torch.where(region, float(shape.sign), found[:, column])
-        return found
+        """In which direction each feature of each row moves the answer, and where it turns.
 
-    def region(self, shape: FeatureShape, x: Tensor) -> Tensor:
-        """The rows in which a shape holds, (n, d) -> (n,) bool; not where that is undefined."""
-        return self.place(shape).holds(x)
+        (n, 2d): of each feature -1, 0 or 1, then the turn behind which that holds, in raw units,
+        NaN where there is none.
+        """
+        way, turn = torch.zeros_like(x), torch.full_like(x, torch.nan)
+        for shape, piece in self.pieces:
+            column, here = self.schema.column(shape.feature), self.region(shape, x, piece)
+            way[:, column] = torch.where(here, float(piece.sign), way[:, column])
+            if piece.side:
+                turn[:, column] = torch.where(here, single(piece.turn), turn[:, column])
+        return torch.cat([way, turn], 1)
+
+    @property
+    def pieces(self) -> tuple[tuple[FeatureShape, Piece], ...]:
+        """Every shape with each of its pieces."""
+        return tuple((shape, piece) for shape in self.shapes for piece in shape.pieces)
+
+    def region(self, shape: FeatureShape, x: Tensor, piece: Piece | None = None) -> Tensor:
+        """The rows in which a shape, or a piece of it, holds, (n, d) -> (n,) bool.
+
+        Not where that is undefined.
+        """
+        here = self.place(shape).holds(x)
+        if piece is None or not piece.side:
+            return here
+        on_it: Tensor = piece.covers(x[:, self.schema.column(shape.feature)].float())
+        return here & on_it
 
     def place(self, shape: FeatureShape) -> RowRegion:
         """Where a shape holds."""
@@ -96,16 +116,35 @@ class SiteShapes:
                 "number"
             )
         if self.bounds is None and not self.schema.ordered:
+            plain = shape.effect in ("raises", "lowers")
+            does = shape.effect if plain else f"has a shape ({shape.effect}) over"
             raise KnowledgeError(
-                f"'{shape.feature}' {shape.effect} what has no order: say ordered = true where the "
+                f"'{shape.feature}' {does} what has no order: say ordered = true where the "
                 "classes rise from the first to the last"
             )
+        if not shape.pieces:
+            remedy = (
+                "say where it turns, turns_at = a number or an interval such as [1.2, 1.4]"
+                if shape.effect in TURNING
+                else "say raises or lowers, or arch or valley with turns_at"
+            )
+            raise KnowledgeError(f"no model can be held to '{shape}': {remedy}")
+        low, high = single(feature.low), single(feature.high)
+        for turn in shape.turns:
+            if not low < single(turn) < high:
+                raise KnowledgeError(
+                    f"'{shape}' turns outside its scope, which is {feature.low:g} to "
+                    f"{feature.high:g}: correct turns_at, or say raises or lowers where only one "
+                    "side of the turn lies in the scope"
+                )
         if shape.where:
             self.place(shape).check()
         self._check_region(shape)
         for other in self.shapes[: self.shapes.index(shape)]:
-            if other.feature == shape.feature and other.effect != shape.effect:
-                self._check_apart(other, shape)
+            if other.feature == shape.feature and other.pieces and shape.pieces:
+                same = (other.effect, other.turns) == (shape.effect, shape.turns)
+                if not same:
+                    self._check_apart(other, shape)
 
     def _check_region(self, shape: FeatureShape) -> None:
         """A region that moves with another shape's feature would jump where that one moves."""
@@ -121,6 +160,8 @@ class SiteShapes:
     def _check_apart(self, one: FeatureShape, two: FeatureShape) -> None:
         """Refuse both directions at once, in a row of the scope."""
         both = f"'{two.feature}' raises and lowers"
+        if one.turns or two.turns:
+            both = f"'{one}' and '{two}' are two shapes of one feature"
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
         unsure = f"{both}, and '{one.where}' cannot be told apart from '{two.where}'"
@@ -128,12 +169,14 @@ class SiteShapes:
         self.place(one).check_apart(there, f"{both} in the same rows", unsure, code="shape")
 
 
-def shape_values(shapes: Sequence[FeatureShape]) -> list[dict[str, str]]:
+def shape_values(shapes: Iterable[FeatureShape]) -> list[dict[str, Any]]:
     """Shapes as entries of a file."""
-    return [
-        {"feature": s.feature, "effect": s.effect, **({"where": s.where} if s.where else {})}
-        for s in shapes
-    ]
+    found = []
+    for s in shapes:
+        turns = list(s.turns) if isinstance(s.turns_at, tuple) else s.turns_at
+        entry = {"feature": s.feature, "effect": s.effect, "turns_at": turns, "where": s.where}
+        found.append({key: value for key, value in entry.items() if value not in (None, "")})
+    return found
 
 
 @dataclass(frozen=True)
@@ -170,7 +213,7 @@ class Orders:
 
 
 def ears_for(signs: Tensor, orders: Orders) -> Tensor:
-    """Signs of the features with those of the middle of the range and the expert's place behind.
+    """What is said of the features, with signs of the range's middle and the expert's place behind.
 
     The expert stands in the middle where he is silent, so his place keeps an order where both do.
     """
@@ -183,8 +226,7 @@ def ears_for(signs: Tensor, orders: Orders) -> Tensor:
 
 
 def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
-    rank: tuple[OrderStatus, ...] = ("constant", "ordered", "unknown", "broken")
-    return max(found, key=rank.index)
+    return max(found, key=RANK.index)
 
 
 def promised_shapes(known: Any) -> list[str]:
@@ -199,11 +241,16 @@ def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:
         return found
     for shape, kept in _each(known):
         value = x[:, known.shapes.schema.column(shape.feature)]
-        here = known.shapes.region(shape, x) & ~value.isnan() & inside
-        args = {"shape": str(shape), "feature": shape.feature, "sign": shape.sign, "kept": kept}
-        holds, silent = Reason("shape", args), Reason("shape-silent", args)
-        for some, speaks in zip(found, here.tolist(), strict=True):
-            some.append(holds if speaks else silent)
+        there = ~value.isnan() & inside
+        args = {"shape": str(shape), "feature": shape.feature, "kept": kept}
+        said = [Reason("shape-silent", args)] * len(x)
+        for piece in shape.pieces:
+            here = (known.shapes.region(shape, x, piece) & there).nonzero()[:, 0].tolist()
+            side = {"side": piece.side, "turn": piece.turn} if piece.side else {}
+            for row in here:
+                said[row] = Reason("shape", args | {"sign": piece.sign} | side)
+        for some, one in zip(found, said, strict=True):
+            some.append(one)
     return found
 
 

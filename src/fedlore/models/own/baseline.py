@@ -20,6 +20,7 @@ from ...core.history import tell_step
 from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
+from .bent import TurningLearner, cut_at_turns
 from .gaussian import MOST_ROWS, GaussianLearner
 from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses, thin
 from .members import (
@@ -466,9 +467,11 @@ def _try_classes(
 def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Family]:
     found: list[Family] = []
     bounds: tuple[float, ...] = ()
+    cut = None if signs is None else cut_at_turns(signs)
     if signs is not None:  # products of inputs keep no signs
-        found.append(SignedLinear(Ridge("ridge"), signs))
-        bounds = tuple(signs.tolist())
+        ways = signs[0] if cut is None else cut.way
+        found.append(SignedLinear(Ridge("ridge"), ways))
+        bounds = tuple(ways.tolist())
     else:
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
@@ -478,12 +481,16 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))
         found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds, rows=len(sight)))
-    return found
+    return found if cut is None else [TurningLearner(one, cut) for one in found]
 
 
 def _order_families(sight: Sight, classes: int, seed: int, signs: Tensor | None) -> list[Family]:
     line = OrdinalLinear(_ORDINAL, classes)
-    first: Family = line if signs is None else SignedLinear(line, signs)
+    first: Family = line
+    if signs is not None:
+        cut = cut_at_turns(signs)
+        first = SignedLinear(line, signs[0] if cut is None else cut.way)
+        first = first if cut is None else TurningLearner(first, cut)
     return [first, *_number_families(sight, seed, signs)]
 
 
@@ -495,7 +502,7 @@ def _heard_modes(modes: Sequence[Mode], signs: Tensor | None) -> Sequence[Mode]:
     """The ways to use an expert of whom signs withhold a part, or all."""
     if signs is None:
         return modes
-    heard = signs[-HEARD_OF_ORDER:]
+    heard = signs[0, -HEARD_OF_ORDER:]
     deaf, lost = bool(heard.isnan().all()), bool(heard[0].isnan())
     return [m for m in modes if not (m.over and lost) and not (m.hears and deaf)]
 

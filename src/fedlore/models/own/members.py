@@ -1,6 +1,6 @@
 """Members of a site's ensemble: what they see of a row and say of it, and how they are kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -13,8 +13,10 @@ from ...core.inject import guard
 from ...core.lipschitz import HEARD_PLACES, columns_of_features
 from ...core.scaler import Inputs
 from ...errors import FedloreError, unknown
+from ...kernel.cells import single
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
+from .bent import Bent, plain_ways, ways_of_splits
 from .gaussian import Waves
 from .linear import Linear, log_masses
 from .trees import LEAF, Trees
@@ -42,7 +44,7 @@ class Sight:
 
     def withhold(self, signs: Tensor) -> "Sight":
         """The same rows with nothing in the columns whose sign is NaN, so that nobody uses them."""
-        lost = signs.isnan()
+        lost = signs[0].isnan()
         d = self.x.shape[1]
         x, heard = (
             part.masked_fill(away, 0.0)
@@ -106,7 +108,7 @@ def _flat(x: Tensor) -> Tensor:
     return x.flatten(1).float()
 
 
-Body = Linear | Trees | Waves  # (n, i) -> (n, o) float64
+Body = Linear | Bent | Trees | Waves  # (n, i) -> (n, o) float64
 SMOOTH = 0.02  # of each row of a forest's votes is spread over all classes
 
 
@@ -209,41 +211,56 @@ def smooth_votes(votes: Tensor) -> Tensor:
 def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
     """For each input of a member and what it hears behind: 1, -1, 0 (free), NaN (withheld).
 
-    A feature that raises here and lowers there is withheld: a member knows no regions.
+    (3, i + h): where an input has an arch or a valley it is the direction before the turn, and the
+    ends of the turn stand below it, NaN elsewhere. A feature that raises here and lowers there in
+    another way is withheld: a member knows no regions.
     """
     shapes, orders = known.shapes, known.orders
     if shapes is None or orders is None:
         return None
     d = len(shapes.schema.features)
-    found = torch.zeros(d if inputs is None else inputs.width, dtype=torch.float64)
+    found = torch.zeros(3, d if inputs is None else inputs.width, dtype=torch.float64)
+    found[1:] = torch.nan
     places = columns_of_features(d, inputs)
     for column in shapes.columns:
-        ways = {s.sign for s in shapes if shapes.schema.column(s.feature) == column}
-        found[places[column]] = ways.pop() if len(ways) == 1 else torch.nan
+        own = [s for s in shapes if shapes.schema.column(s.feature) == column]
+        if len({s.pieces for s in own}) > 1:
+            found[0, places[column]] = torch.nan
+            continue
+        pieces = own[0].pieces
+        found[0, places[column]] = float(pieces[0].sign)
+        if len(pieces) > 1:
+            ends = [single(piece.turn) for piece in pieces]
+            found[1:, places[column]] = found.new_tensor(ends)
     middle, told = ears_for(found.new_zeros(1, 0), orders)[0, -HEARD_PLACES:].tolist()
     # how wide a range is follows no order where its ends move
     wide = 0.0 if orders.range == "constant" else torch.nan
-    return torch.cat([found, found.new_tensor([told, middle, wide])])
+    heard = found.new_full((3, HEARD_OF_ORDER), torch.nan)
+    heard[0] = found.new_tensor([told, middle, wide])
+    return torch.cat([found, heard], 1)
 
 
 def keeps_signs(member: object, signs: Tensor) -> bool:
     """Whether a member moves as the signs say for every row: read off its weights and trees."""
     if not isinstance(member, NumberMember | OrderMember):
         return False
-    if member.over and bool(signs[-HEARD_OF_ORDER].isnan()):
+    if member.over and bool(signs[0, -HEARD_OF_ORDER].isnan()):
         return False
-    own = signs if member.hears else signs[:-HEARD_OF_ORDER]
+    own = signs if member.hears else signs[:, :-HEARD_OF_ORDER]
     body = member.body
     if isinstance(body, Waves):
         return False
-    return _linear_keeps(body, own) if isinstance(body, Linear) else _trees_keep(body, own)
+    if isinstance(body, Trees):
+        return _trees_keep(body, own)
+    if isinstance(body, Bent):
+        return _weights_keep(body.weight[:, 0], body.ways(own))
+    return not body.quadratic and _weights_keep(body.weight[:, 0], plain_ways(own))
 
 
-def _linear_keeps(body: Linear, signs: Tensor) -> bool:
-    weight = body.weight[:, 0]
-    if body.quadratic or len(weight) != len(signs):
+def _weights_keep(weight: Tensor, ways: Tensor) -> bool:
+    if len(weight) != len(ways):
         return False
-    return bool(torch.where(signs.isnan(), weight == 0, signs * weight >= 0).all())
+    return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
 
 
 def _trees_keep(body: Trees, signs: Tensor) -> bool:
@@ -259,7 +276,7 @@ def _trees_keep(body: Trees, signs: Tensor) -> bool:
     for _ in range(body.depth):  # leaves are told upwards, a level at a time
         low[inner] = torch.minimum(low[left], low[right])
         high[inner] = torch.maximum(high[left], high[right])
-    way = signs[feature[inner]]
+    way = ways_of_splits(signs, feature[inner], body.threshold[inner].double())
     rises, falls = high[left] <= low[right], low[left] >= high[right]
     return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
 
@@ -271,7 +288,12 @@ KINDS: dict[str, type[NumberMember] | type[OrderMember] | type[ClassMember]] = {
     "order": OrderMember,
     "classes": ClassMember,
 }
-BODIES: dict[str, type[Body]] = {"linear": Linear, "trees": Trees, "waves": Waves}
+BODIES: dict[str, type[Body]] = {
+    "linear": Linear,
+    "bent": Bent,
+    "trees": Trees,
+    "waves": Waves,
+}
 TYPES = {
     "feature": torch.int16,
     "threshold": torch.float32,
@@ -279,6 +301,9 @@ TYPES = {
     "roots": torch.int32,
     "values": torch.float32,
     "output": torch.int16,
+    "column": torch.int16,
+    "low": torch.float32,
+    "high": torch.float32,
 }  # every other tensor is float64
 
 
@@ -328,7 +353,7 @@ def read_own_members(
         if body_kind is Linear:
             body: Body = _linear(place, own, inputs, bool(quadratic))
         else:
-            body = (_trees if body_kind is Trees else _waves)(place, own, inputs)
+            body = READERS[body_kind](place, own, inputs)
         made.append(kind(body=body, **values))
     if left:
         raise FedloreError(f"no member has the tensor '{min(left)}'")
@@ -345,6 +370,19 @@ def _linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool)
     if not (own["scale"] > 0).all():
         raise FedloreError(f"member {place} has a scale that is not above 0")
     return Linear(own["mean"], own["scale"], own["weight"], own["constant"], quadratic)
+
+
+def _bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
+    ranks = dict.fromkeys(("column", "low", "high", "mean", "scale", "constant"), 1)
+    _check_tensors(place, own, {**ranks, "weight": 2})
+    column, c = own["column"], len(own["column"])
+    alike = all(len(own[name]) == c for name in ("low", "high", "mean", "scale", "weight"))
+    fits = alike and own["weight"].shape[1] == len(own["constant"])
+    if not fits or not bool(((column >= 0) & (column < inputs)).all()):
+        raise FedloreError(f"member {place} is no bent model over {inputs} inputs")
+    if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
+        raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
+    return Bent(**own)
 
 
 def _waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
@@ -381,6 +419,13 @@ def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
     if not sound:
         raise FedloreError(f"member {place} is no set of trees over {inputs} inputs")
     return Trees(**own, depth=_depth(place, feature, child, roots))
+
+
+READERS: dict[type[Body], Callable[[int, Mapping[str, Tensor], int], Body]] = {
+    Bent: _bent,
+    Trees: _trees,
+    Waves: _waves,
+}
 
 
 def _depth(place: int, feature: Tensor, child: Tensor, roots: Tensor) -> int:

@@ -16,19 +16,31 @@ export function shapeForms() {
     next ? make("p", {}, make("button", { id: "add-shape", onclick: () => desk.edit([{ path: ["shape", "sources", shapes.length], value: { feature: next, effect: "raises" } }], what()) }, say("shapes.add"))) : ""];
 }
 
+const EFFECTS = ["raises", "lowers", "arch", "valley"], turning = (effect) => effect === "arch" || effect === "valley";
+const ends = (at) => (at === undefined || at === null ? [] : [at].flat());
+
+// a number, or the two ends of an interval in any writing; what is neither is left for the checks to name
+function readTurns(text) {
+  const parts = text.trim().split(/[\s,;[\]]+|\bto\b|至/).filter(Boolean).map(Number);
+  return !text.trim() ? null : parts.length && !parts.some(Number.isNaN) ? (parts.length === 1 ? parts[0] : parts) : text;
+}
+
 function card(shape, path, numbers) {
   const put = (key, value) => desk.edit([{ path: [...path, key], value }], what());
+  const turn = (effect) => desk.edit([{ path: [...path, "effect"], value: effect }, ...(turning(effect) || shape.turns_at === undefined ? [] : [{ path: [...path, "turns_at"], value: null }])], what());
+  const turns = make("input", { value: ends(shape.turns_at).join(", "), onchange: () => { const at = readTurns(turns.value); if (at !== null || shape.turns_at !== undefined) put("turns_at", at); } });
   const known = [...new Set([...numbers, shape.feature])], seen = make("div", { class: "trust", "aria-live": "polite" });
   if (desk.now.data) show(shape, seen);
   return make("section", { class: "card", "aria-label": say("shapes.one", { feature: shape.feature }) }, make("h3", {}, say("shapes.one", { feature: shape.feature })),
     make("div", { class: "fields" }, field(say("shapes.feature"), choose(known, shape.feature, (v) => put("feature", v))),
-      field(say("shapes.effect"), choose(["raises", "lowers"].map((v) => [v, say("shapes." + v)]), shape.effect, (v) => put("effect", v)))),
+      field(say("shapes.effect"), choose(EFFECTS.map((v) => [v, say("shapes." + v)]), shape.effect, turn)),
+      turning(shape.effect) ? field(say("shapes.turns"), turns, say("shapes.turns.help")) : ""),
     formulaBox(say("shapes.where"), shape.where ?? "", (value) => put("where", value), true), seen,
     make("p", {}, make("button", { onclick: () => desk.edit([{ path, value: null }], what()) }, say("formulas.remove"))));
 }
 
 async function show(shape, seen) {
-  const said = await ask("/api/effect", { feature: shape.feature, where: shape.where ?? "" }).catch((error) => ({ fault: error.message || say("away") }));
+  const said = await ask("/api/effect", { feature: shape.feature, where: shape.where ?? "", effect: shape.effect, turns_at: shape.turns_at ?? null }).catch((error) => ({ fault: error.message || say("away") }));
   seen.replaceChildren(...(said.fault ? [make("p", { class: "soft" }, said.fault)] : said.points.length < 2 ? [make("p", { class: "soft" }, say("shapes.few", { rows: said.rows }))] : drawEffect(said, shape)));
 }
 
@@ -40,15 +52,17 @@ function drawEffect(said, shape) {
   const low = Math.min(...points.map((p) => p.low)), high = Math.max(...points.map((p) => p.high));
   const x = (v) => LEFT + (WIDE - LEFT - 12) * (v - x0) / (x1 - x0 || 1), y = (v) => 8 + (TALL - BOTTOM - 8) * (1 - (v - low) / (high - low || 1));
   const name = (v) => (classes.length ? classes[Math.max(0, Math.min(classes.length - 1, Math.round(v)))] : shown(v, 3));
-  const sign = said.slope === null ? "" : said.slope > 0 ? "rises" : "falls";
-  const against = said.slope !== null && said.slope * (shape.effect === "raises" ? 1 : -1) < -3 * said.error;
-  const sentence = [say("shapes.seen", { rows: said.rows, groups: points.length }),
-    sign ? say("shapes." + sign, { slope: shown(Math.abs(said.slope), 2), error: shown(said.error, 2) }) : ""].join(" ");
+  const known = said.fits.filter((f) => f.slope !== null);
+  const against = known.some((f) => f.slope * f.sign < -3 * f.error);
+  const fit = (f) => (f.side ? `${shape.feature} ${f.side} ${shown(f.turn, 4)}: ` : "") + say(f.slope > 0 ? "shapes.rises" : "shapes.falls", { slope: shown(Math.abs(f.slope), 2), error: shown(f.error, 2) })
+    + (f.slope * f.sign < -3 * f.error ? ` ${say("shapes.against")}` : "");
+  const sentence = [say("shapes.seen", { rows: said.rows, groups: points.length }), ...known.map(fit)].join(" ");
   const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "plot", role: "img", "aria-label": say("shapes.curve", { feature: shape.feature }) },
     draw("polygon", { points: [...points.map((p) => `${x(p.at)},${y(p.high)}`), ...[...points].reverse().map((p) => `${x(p.at)},${y(p.low)}`)].join(" "), class: "band" }),
     draw("polyline", { points: points.map((p) => `${x(p.at)},${y(p.mean)}`).join(" "), class: "curve" }),
     draw("line", { x1: LEFT, x2: WIDE - 12, y1: TALL - BOTTOM, y2: TALL - BOTTOM, class: "thin" }),
+    ...ends(shape.turns_at).filter((v) => v >= x0 && v <= x1).map((v) => draw("line", { x1: x(v), x2: x(v), y1: 8, y2: TALL - BOTTOM, class: "thin turn" })),
     ...[x0, (x0 + x1) / 2, x1].map((v, i) => draw("text", { x: x(v), y: TALL - 8, "text-anchor": ["start", "middle", "end"][i] }, shown(v, 4))),
     ...[low, high].map((v) => draw("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, name(v))));
-  return [svg, make("p", { class: against ? "warn" : "soft" }, sentence, against ? ` ${say("shapes.against")}` : "")];
+  return [svg, make("p", { class: against ? "warn" : "soft" }, sentence)];
 }

@@ -1,0 +1,155 @@
+"""Own learners at a site with an arch or a valley: its feature is cut where it turns.
+
+x becomes min(x, a), max(x, b), and between the ends of an interval x itself kept inside. Each of
+these has one direction, or none, so that what learns monotone functions learns arches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from .linear import Linear
+from .trees import Trees
+
+_LARGEST = torch.finfo(torch.float32).max
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    """Outputs that are linear in columns kept between two ends, then standardised."""
+
+    column: Tensor  # (c,) int16  the input that a column is
+    low: Tensor  # (c,) float32  between which it is kept
+    high: Tensor  # (c,) float32
+    mean: Tensor  # (c,) float64
+    scale: Tensor  # (c,) float64
+    weight: Tensor  # (c, o) float64
+    constant: Tensor  # (o,) float64
+
+    @property
+    def outputs(self) -> int:
+        return len(self.constant)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """(n, i) -> (n, o) float64."""
+        kept = keep_between(inputs[:, self.column.long()], self.low, self.high)
+        return ((kept.double() - self.mean) / self.scale) @ self.weight + self.constant
+
+    def ways(self, signs: Tensor) -> Tensor:
+        """The direction that each column must have: 1, -1, 0 (free), NaN (no weight)."""
+        first, start, end = signs[:, self.column.long()]
+        found = torch.where(start.isnan(), first, torch.nan)
+        found = torch.where((self.low >= start) & (self.high <= end), 0.0, found)
+        found = torch.where(self.high <= start, first, found)
+        return torch.where(self.low >= end, -first, found)
+
+
+def keep_between(columns: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Single-precision columns, each moved between its two ends."""
+    return torch.minimum(torch.maximum(columns.float(), low), high)
+
+
+def plain_ways(signs: Tensor) -> Tensor:
+    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
+    return torch.where(signs[1].isnan(), signs[0], torch.nan)
+
+
+def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
+    """Which way splits x <= t must lead: before a turn one way, behind it the other.
+
+    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
+    """
+    first, start, end = signs[:, feature]
+    behind = torch.where(threshold >= end, -first, 0.0)
+    found = torch.where(threshold < start, first, behind)
+    return torch.where(start.isnan(), first, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Inputs with those that turn cut in pieces of one direction, (c,) each."""
+
+    column: Tensor  # int64
+    low: Tensor  # float32
+    high: Tensor
+    way: Tensor  # float64  1, -1, 0: free, NaN: withheld
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """(n, i) -> (n, c), fewer where what is heard is left away."""
+        c = self.count(inputs)
+        return keep_between(inputs[:, self.column[:c]], self.low[:c], self.high[:c])
+
+    def count(self, inputs: Tensor) -> int:
+        return int((self.column < inputs.shape[1]).sum())
+
+
+def cut_at_turns(signs: Tensor) -> Cut | None:
+    """How inputs with these signs are cut; None where none turns."""
+    if bool(signs[1].isnan().all()):
+        return None
+    found: list[tuple[float, ...]] = []
+    for place, (way, start, end) in enumerate(signs.T.tolist()):
+        if start != start:
+            found.append((place, -_LARGEST, _LARGEST, way))
+            continue
+        found.append((place, -_LARGEST, start, way))
+        if start < end:
+            found.append((place, start, end, 0.0))
+        found.append((place, end, _LARGEST, -way))
+    column, low, high, way_ = torch.tensor(found, dtype=torch.float64).T
+    return Cut(column.long(), low.float(), high.float(), way_)
+
+
+class _Learner(Protocol):
+    """A learner of numbers, as `baseline.Family`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> Sequence[Any]: ...
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]
+    ) -> Tensor: ...
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Any: ...
+
+    def near(self, setting: Any) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TurningLearner:
+    """A learner that keeps signs, on inputs that are cut where they turn."""
+
+    inner: _Learner
+    cut: Cut
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def settings(self) -> Sequence[Any]:
+        return self.inner.settings
+
+    def near(self, setting: Any) -> Sequence[Any]:
+        return self.inner.near(setting)
+
+    def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
+        """Outputs at other rows, (s, m, o)."""
+        return self.inner.trace(self.cut(inputs), target, self.cut(at), settings)
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Bent | Trees:
+        """The model of one setting, of the inputs as they are."""
+        made: Linear | Trees = self.inner.fit(self.cut(inputs), target, setting)
+        c = self.cut.count(inputs)
+        column = self.cut.column[:c].to(torch.int16)
+        if isinstance(made, Trees):  # what is asked of min(x, a) below a can be asked of x
+            feature = torch.where(made.feature < 0, made.feature, column[made.feature.long()])
+            return replace(made, feature=feature)
+        ends = self.cut.low[:c], self.cut.high[:c]
+        return Bent(column, *ends, made.mean, made.scale, made.weight, made.constant)
