@@ -20,7 +20,7 @@ from fedlore.federation.flower.names import fleet_pb2, heartbeat_pb2, node_pb2
 from fedlore.federation.flower.node import door
 from fedlore.federation.flower.transport import Link, Mail, respond
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.processes import Child, free_port, script
+from fedlore.federation.processes import Child, free_port
 from fedlore.federation.remote import LinkLost, ShutOut
 
 from .inside import wait_until
@@ -49,7 +49,7 @@ def site(link):
     doors = []
 
     def make(link, name):
-        key = ec.generate_private_key(ec.SECP384R1())
+        key = ec.generate_private_key(ec.SECP256R1())
         doors.append(door(link, name, key, echo))
         return key, doors[-1]
 
@@ -197,7 +197,8 @@ def hostile(canary: Path) -> dict[str, bytes]:
 def test_flower_s_own_node_would_run_the_code_of_a_run(link, tmp_path):
     """What fedlore's sites never do: so it is no accident that nothing happens there."""
     before, canary = set(link.online()), tmp_path / "canary"
-    command = [script("flower-supernode"), "--superlink", link.address, "--insecure"]
+    program = str(Path(sys.executable).parent / "flower-supernode")
+    command = [program, "--superlink", link.address, "--insecure"]
     command += ["--port", str(free_port())]
     found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     found["FLWR_HOME"] = str(tmp_path / "home")
@@ -213,3 +214,20 @@ def test_flower_s_own_node_would_run_the_code_of_a_run(link, tmp_path):
             wait_until(canary.exists, 300.0)
     finally:
         node.stop()
+
+
+def test_the_server_still_asks_for_a_site_s_signature(link, site):
+    """The way through its middlewares is ours, the check is Flower's."""
+    key, entrance = site(link, "signing")
+    link.enrol({"signing": raw_key(key.public_key())})
+    entrance.enter()
+    ask = fleet_pb2.PullMessagesRequest(node=node_pb2.Node(node_id=entrance.node))
+    url = f"http://{link.address}/v1/fleet/pull-messages"
+    headers = {"content-type": "application/protobuf"}
+    bare = httpx.post(url, content=ask.SerializeToString(), headers=headers)
+    assert bare.status_code == 401
+    _, stranger = site(link, "stranger")
+    stranger.node = entrance.node  # another key under the number of the first
+    with pytest.raises(LinkLost, match="401"):
+        stranger.turn()
+    assert entrance.turn() is False

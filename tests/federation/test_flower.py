@@ -1,20 +1,22 @@
 """Flower equals Local bit for bit, and its messages hold what the wire law allows."""
 
 import ast
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 
 from fedlore import FedloreError, federate
 from fedlore.algorithms.catalog import ALGORITHMS as CATALOG
-from fedlore.core.wire import Reply, Task
+from fedlore.core.wire import ONLY, Reply, Task
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together
-from fedlore.federation.flower import messages
+from fedlore.federation.flower import messages, superlink
 from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link
 
@@ -154,3 +156,110 @@ def test_bytes_that_do_not_fit_their_layouts_are_refused():
         record["reply"]["tensors"] = wrong
         with pytest.raises((ValueError, FedloreError)):
             read_reply(record, "a")
+
+
+def test_a_task_whose_tensors_were_packed_before_is_the_same_record():
+    """Of one task the bundles are packed once for all sites, each of which gets its own alone."""
+    task = Task(**TASK)
+    task = replace(task, sent=SENT | {ONLY + name: {"x": torch.ones(2)} for name in "ab"})
+    packed: messages.Packed = {}
+    for site in ("a", "b", "a"):
+        again = task_record(task, site, "terms", packed)
+        assert size_and_values(again) == size_and_values(task_record(task, site, "terms"))
+        assert set(read_task(again, site)[0].sent) == {*SENT, ONLY + site}
+
+
+def size_and_values(record):
+    values = {name: dict(part.items()) for name, part in record.config_records.items()}
+    return messages.size_of(record), values
+
+
+def answers(cheap: bool, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bytes, str, str]]:
+    """What an app with middlewares of every kind answers, by Starlette's way or by ours."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Route
+
+    class Translates(BaseHTTPMiddleware):
+        async def dispatch(self, request, call_next):
+            request.state.said = (await request.body()).upper()
+            answer = await call_next(request)
+            answer.headers["seen"] = request.url.path
+            return answer
+
+    class FleetCounts(BaseHTTPMiddleware):
+        async def dispatch(self, request, call_next):
+            if not request.url.path.startswith("/v1/fleet/"):
+                return await call_next(request)
+            answer = await call_next(request)
+            answer.headers["counted"] = "fleet"
+            return answer
+
+    class Refuses(BaseHTTPMiddleware):
+        async def dispatch(self, request, call_next):
+            if b"NO" in request.state.said:
+                return Response(b"refused", 401)
+            try:
+                return await call_next(request)
+            except ValueError as error:
+                return Response(str(error).encode(), 500)
+
+    async def say(request):
+        if request.state.said == b"FAIL":
+            raise ValueError("it failed")
+        return PlainTextResponse(request.state.said + await request.body(), 201)
+
+    routes = [Route(path, say, methods=["POST"]) for path in ("/v1/fleet/x", "/v1/other/x")]
+    layers = [Middleware(Translates), Middleware(FleetCounts), Middleware(Refuses)]
+    app = Starlette(routes=routes, middleware=layers)
+
+    async def ask_all():
+        found = []
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://here"
+        ) as client:
+            for path in ("/v1/fleet/x", "/v1/other/x", "/nowhere"):
+                for body in (b"word", b"", b"no", b"fail", b"x" * 3_000_000):
+                    answer = await client.post(path, content=body)
+                    marks = [answer.headers.get(name, "") for name in ("seen", "counted")]
+                    found.append((answer.status_code, answer.content, *marks))
+        return found
+
+    with monkeypatch.context() as patch:
+        if cheap:
+            patch.setattr(BaseHTTPMiddleware, "__call__", superlink.run_middleware)
+        return asyncio.run(ask_all())
+
+
+def test_the_cheap_way_through_middlewares_answers_as_the_usual_one(monkeypatch):
+    usual, ours = (answers(cheap, monkeypatch) for cheap in (False, True))
+    assert ours == usual
+    assert {status for status, *_ in ours} == {201, 401, 404, 500}
+    assert {seen for _, _, seen, _ in ours} == {"/v1/fleet/x", "/v1/other/x", "/nowhere"}
+    assert {counted for *_, counted in ours[:5]} == {"fleet"}
+
+
+def test_middlewares_of_one_interface_do_nothing_on_the_paths_of_others():
+    """By name they are left out elsewhere: their own source must say the same."""
+    import inspect
+
+    from flwr.superlink.main import _get_middleware
+
+    found = {layer.cls.__name__: layer.cls for layer in _get_middleware()}
+    own = {n: kind for n, kind in found.items() if n.startswith(tuple(superlink.OWN))}
+    assert set(own) == {
+        "ControlSensitiveResponseMiddleware",
+        "ControlAuthenticationMiddleware",
+        "ControlLicenseMiddleware",
+        "ControlEventLogMiddleware",
+        "RuntimeTracingMiddleware",
+        "FleetEventLogMiddleware",
+    }
+    assert {"NodeAuthMiddleware", "ProtobufTranslationMiddleware"} <= set(found) - set(own)
+    for name, kind in own.items():
+        text = inspect.getsource(kind.dispatch)
+        path = next(path for start, path in superlink.OWN.items() if name.startswith(start))
+        asks = (f'startswith("{path}")', "_is_control_path", "_is_control_sensitive_route")
+        assert any(word in text for word in asks) or "AcquireTaskResponse" in text, name

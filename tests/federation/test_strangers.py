@@ -23,6 +23,7 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
+from fedlore.federation.flower import superlink
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import start_site
 from fedlore.federation.kits.kit import renew_authority, renew_server
@@ -214,7 +215,7 @@ def superlink_of(folder: Path) -> int:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes()
-            if b"flower-superlink" in words and str(folder).encode() in words:
+            if superlink.__name__.encode() in words and str(folder).encode() in words:
                 return int(path.parent.name)
     raise AssertionError("no server is running")
 

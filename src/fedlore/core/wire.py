@@ -113,8 +113,11 @@ class Task:
     def told_to(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""
         own = {client: self.accepted[client]} if self.accepted.get(client) else {}
-        others = [key for key in self.sent if key.startswith(ONLY) and key != ONLY + client]
-        sent = {key: bundle for key, bundle in self.sent.items() if key not in others}
+        sent = {
+            key: bundle
+            for key, bundle in self.sent.items()
+            if not key.startswith(ONLY) or key == ONLY + client
+        }
         return replace(self, accepted=own, sent=sent)
 
     def question(self) -> "Task":

@@ -102,14 +102,6 @@ def fedlore_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "fedlore", *arguments]
 
 
-def script(name: str) -> str:
-    """A program that was installed beside this Python."""
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise FedloreError(f"'{name}' is not installed: pip install 'fedlore[flower]'")
-    return str(path)
-
-
 class Stop(threading.Event):
     """Set by a signal, which it remembers."""
 

@@ -3,6 +3,7 @@
 import json
 import os
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +12,12 @@ from pathlib import Path
 from ...core.store import alone, write_whole
 from ...errors import ConfigError, FedloreError
 from ..bell import DoorBell, Ringer, bell_token
+from ..flower import superlink
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
 from ..kits.kit import enrolled_keys, shown_authorities
 from ..logs import LogForm, cut_log, write_log
-from ..processes import Child, free_port, script
+from ..processes import Child, free_port
 from ..remote import LinkLost, fetch_page
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
@@ -25,6 +27,7 @@ from .status import PRESENCE_FILE
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START = 90.0  # seconds that a loaded machine may need to start it
 LOOK = 10.0  # seconds between looks at the server's keys: its control interface has no login
+REFRESH = 1.0  # seconds between looks at the keys and certificates that other commands write
 SILENT = 8.0  # seconds without an answer after which the server counts as stopped
 EACH = 0.2  # seconds more for each site: many that answer at once keep it busy
 _DAY = 86_400.0  # seconds between two warnings of a certificate that ends soon
@@ -170,11 +173,13 @@ class Keeper:
     def _wait_for(self, child: Child, port: int) -> str:
         """Until the server ends, or must be started again for a reason, or we are told to stop."""
         link, began = Link(f"127.0.0.1:{port}"), time.monotonic()
-        heard = looked = began
+        heard = looked = refreshed = began
         let_in: dict[str, bytes] | None = None
         while not self._stop.wait(0.3) and child.code() is None:
             now = time.monotonic()
-            self._refresh()
+            if let_in is None or now - refreshed > REFRESH:
+                refreshed = now
+                self._refresh()
             if let_in is None or now - heard > 2.0:
                 trouble = healthy(link.address, None, timeout=2.0)
                 if trouble is None:
@@ -252,6 +257,6 @@ def ending_soon(folder: Path) -> list[str]:
 def _command(folder: Path, port: int) -> list[str]:
     # loopback and process isolation: nobody outside reaches it, and it starts nothing that was
     # submitted to it
-    command = [script("flower-superlink"), "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", superlink.__name__, "--host", "127.0.0.1", "--port", str(port)]
     command += ["--isolation", "process", "--insecure"]
     return [*command, "--superexec-auth-secret-file", str(folder / "runner.secret")]

@@ -23,11 +23,16 @@ from ...errors import FedloreError
 from ..remote import BEAT, Notice
 
 COUNTED = ("reply", "rejected", "refused", "failed", "late", "silent")
+FEW = 20  # sites of which every answer is written down at once
+PAUSE = 0.002  # seconds for each site, if there are more, until what has come is written together
 ROUNDS_FILE = "rounds.jsonl"  # a line for each round that was merged
 
 
 class Status:
-    """status.json of a coordinator's folder, written whole each time."""
+    """status.json of a coordinator's folder, written whole each time.
+
+    With many sites what each answers is written together with what comes shortly after.
+    """
 
     def __init__(self, path: Path, sites: list[str], *, run: str, rounds: int) -> None:
         self._path, self._bytes = path, 0
@@ -39,28 +44,38 @@ class Status:
         self._facts: dict[str, Any] = {"run": run, "rounds": rounds, "round": 0, "state": "running"}
         # whoever reads this can tell a training that was killed from one that goes on
         self._facts |= {"pid": os.getpid(), "host": socket.gethostname()}
+        self._lock = threading.RLock()
+        self._pause = PAUSE * len(sites) if len(sites) > FEW else 0.0
+        self._later: threading.Timer | None = None  # writes what has not been written yet
 
     def ask(self, sites: Sequence[str], task: Task) -> None:
         """Take note of whom a task was sent to."""
         asked = {"kind": task.kind, "round": task.round, "at": time.time()}
-        for name in sites:
-            self._sites[name] |= {"last": "asked", "asked": asked}
+        with self._lock:
+            for name in sites:
+                self._sites[name] |= {"last": "asked", "asked": asked}
         self.write()
 
     def notice(self, notice: Notice) -> None:
         """Take note of what came back, or did not."""
-        site = self._sites[notice.site]
-        site["counts"][notice.what] += 1
-        site["bytes"] += notice.size
-        self._bytes += notice.size
-        if notice.what != "late":  # such an answer is about what was asked before
-            site |= {"last": notice.what, "at": time.time()}
-        if notice.what == "reply":
-            site |= {"round": notice.round, "seconds": round(notice.seconds, 3)}
-        elif notice.detail:
-            detail = notice.detail.partition("\n")[0]
-            site["note"] = f"round {notice.round}: {notice.what}: {detail}"
-        self.write()
+        with self._lock:
+            site = self._sites[notice.site]
+            site["counts"][notice.what] += 1
+            site["bytes"] += notice.size
+            self._bytes += notice.size
+            if notice.what != "late":  # such an answer is about what was asked before
+                site |= {"last": notice.what, "at": time.time()}
+            if notice.what == "reply":
+                site |= {"round": notice.round, "seconds": round(notice.seconds, 3)}
+            elif notice.detail:
+                detail = notice.detail.partition("\n")[0]
+                site["note"] = f"round {notice.round}: {notice.what}: {detail}"
+            if self._pause and self._later is None:
+                self._later = threading.Timer(self._pause, self.write)
+                self._later.daemon = True
+                self._later.start()
+        if not self._pause:
+            self.write()
 
     def add_round(self, run: Run, seconds: float, *, trial: str = "") -> None:
         """Take note of a round: who took part, how long it took, how much came in."""
@@ -74,9 +89,10 @@ class Status:
                 file.write(json.dumps(row) + "\n")
 
     def write(self, **facts: Any) -> None:
-        self._facts |= facts | {"time": time.time()}
-        text = json.dumps(self._facts | {"sites": self._sites}, indent=1)
-        with suppress(OSError):  # a full disk is the journal's to report
+        with self._lock, suppress(OSError):  # a full disk is the journal's to report
+            self._later = None  # one that was to come finds nothing new
+            self._facts |= facts | {"time": time.time()}
+            text = json.dumps(self._facts | {"sites": self._sites}, indent=1)
             # without sync: written at every answer, and the journal is what must last
             write_whole(self._path, text, sync=False)
 

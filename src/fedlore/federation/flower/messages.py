@@ -35,9 +35,15 @@ _AT_ONCE = 32  # messages that are pushed together
 _IN_SIGHT = 128  # heads of replies that are fetched together
 
 
-def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
-    """A task for one site as Flower's record: payload key for key, settings beside it."""
-    record = _record("task", task.told_to(site), accepted=0, terms=terms)
+Packed = dict[str, tuple[str, bytes]]  # by the name of a bundle, its layout and its bytes
+
+
+def task_record(task: Task, site: str, terms: str = "", packed: Packed | None = None) -> RecordDict:
+    """A task for one site as Flower's record: payload key for key, settings beside it.
+
+    `packed` keeps what was made of the bundles: of one task they are the same for all sites.
+    """
+    record = _record("task", task.told_to(site), packed, accepted=0, terms=terms)
     # apart, so that all else is the same for all sites and is sent to the server once
     record["site"] = ConfigRecord({"accepted": task.accepted.get(site, 0)})
     return record
@@ -62,7 +68,9 @@ def read_reply(record: RecordDict, site: str) -> Reply:
     return build(Reply, _values("reply", Reply, record) | {"client": site, "members": ()})
 
 
-def _record(name: str, message: Task | Reply, **instead: Any) -> RecordDict:
+def _record(
+    name: str, message: Task | Reply, packed: Packed | None = None, **instead: Any
+) -> RecordDict:
     """All fields of a message; what has structure is JSON, and named tensors are bytes.
 
     All of it is one object of Flower's where that is small enough: each costs requests of its own.
@@ -71,8 +79,13 @@ def _record(name: str, message: Task | Reply, **instead: Any) -> RecordDict:
     settings = {f.name: getattr(message, f.name) for f in fields(message)} | instead
     payload: Payload = settings.pop(tensors)
     settings = {k: v if isinstance(v, _PLAIN) else _json(v) for k, v in settings.items()}
-    settings["layouts"] = _json({key: layout_of(bundle) for key, bundle in payload.items()})
-    data = {key: to_bytes(bundle) for key, bundle in payload.items()}
+    known = {} if packed is None else packed
+    for key, bundle in payload.items():
+        if key not in known:
+            known[key] = (_json(layout_of(bundle)), to_bytes(bundle))
+    pairs = ", ".join(f"{_json(key)}: {known[key][0]}" for key in payload)
+    settings["layouts"] = f"{{{pairs}}}"
+    data = {key: known[key][1] for key in payload}
     arrays = {}
     if sum(map(len, data.values())) <= _INLINE:
         settings |= {_PACKED: b"".join(data.values())} if data else {}

@@ -5,6 +5,7 @@ Each release of flwr moves something; what moved is mended here, and a contract 
 
 # ruff: noqa: F401
 
+from collections.abc import Callable
 from types import ModuleType
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
@@ -51,5 +52,12 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 def load_interceptors() -> ModuleType:
     """The coordinator's; a site does without them, since they load a web server and 18 MB."""
     import flwr.supercore.interceptors as found
+
+    return found
+
+
+def load_superlink() -> Callable[[], None]:
+    """Flower's server, which a site does without too."""
+    from flwr.superlink.cli import flower_superlink as found
 
     return found

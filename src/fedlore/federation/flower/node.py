@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import httpx
@@ -195,9 +196,13 @@ class Signing:
     key: ec.EllipticCurvePrivateKey
     visit: str
 
+    @cached_property
+    def _public(self) -> bytes:
+        return public_key_to_bytes(self.key.public_key())
+
     def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
         now = datetime.datetime.now(datetime.UTC).isoformat()
-        told = (public_key_to_bytes(self.key.public_key()), sign_message(self.key, now.encode()))
+        told = (self._public, sign_message(self.key, now.encode()))
         texts = [base64.b64encode(data).decode() for data in told]
         headers = dict(zip(SIGNED, [*texts, now], strict=True)) | {VISIT: self.visit}
         context.request.headers.update(headers)
@@ -224,6 +229,11 @@ def read_signer(
             f"the site's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the "
             "coordinator's: set it"
         )
-    if not verify_signature(bytes_to_public_key(key), told.encode(), signature):
+    if not verify_signature(_parsed(key), told.encode(), signature):
         raise Unsigned("the signature of the request does not fit")
     return key
+
+
+@lru_cache(maxsize=20_000)  # of enrolled sites alone: it is asked after `known`
+def _parsed(key: bytes) -> ec.EllipticCurvePublicKey:
+    return bytes_to_public_key(key)

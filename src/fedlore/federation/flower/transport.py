@@ -24,6 +24,7 @@ from ..remote import BEAT, Letter, LinkLost, NotTrusted, Refusal, beating, plain
 from .messages import (
     BadReply,
     Courier,
+    Packed,
     RunCourier,
     read_reply,
     read_task,
@@ -97,9 +98,10 @@ class Mail:
         kind = task.kind if task.kind in ("train", "evaluate") else "query"
         if self.receipts is not None:
             task = replace(task, receipt=self.receipts.roll())
+        packed: Packed = {}
         letters = [
             Message(
-                task_record(task, site, self.terms),
+                task_record(task, site, self.terms, packed),
                 self._nodes[site],
                 kind,
                 ttl=ttl,

@@ -74,7 +74,7 @@ def new_server(folder: Path, hosts: Sequence[str], *, days: int) -> None:
 
 def new_site_key() -> tuple[bytes, bytes]:
     """A site's key pair, (private, public) in OpenSSH's format."""
-    return openssh_pair(ec.generate_private_key(ec.SECP384R1()))
+    return openssh_pair(ec.generate_private_key(ec.SECP256R1()))
 
 
 def read_site_key(path: Path) -> ec.EllipticCurvePrivateKey:
