@@ -53,6 +53,16 @@ class Trace:
         if report.failed:
             self.failed.append(report.nodeid)
 
+    def keep(self, path: Path) -> None:
+        """All that was seen, for `add`."""
+        path.write_text(json.dumps({"ran": self.ran, "failed": self.failed}))
+
+    def add(self, path: Path) -> None:
+        """What another run saw."""
+        other = json.loads(path.read_text())
+        self.ran |= other["ran"]
+        self.failed += other["failed"]
+
     def write(self, path: Path) -> None:
         """Per function the tests that run it and least else, of those that pass unchanged."""
         found: dict[str, list[str]] = {}
@@ -96,7 +106,7 @@ class Nearness:
         for test in dict.fromkeys(ran):
             if (left := left - self.seconds[test]) > 0 or not asked:
                 asked.append(test)
-        return asked + files_that_say(mutant)
+        return asked + [file for file in files_that_say(mutant) if file not in self.failed]
 
 
 def files_that_say(mutant: Mutant) -> list[str]:

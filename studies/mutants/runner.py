@@ -6,6 +6,7 @@ have computed for so many seconds: what they do not notice in that time has surv
 """
 
 import argparse
+import contextlib
 import math
 import os
 import resource
@@ -16,9 +17,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -31,6 +34,11 @@ from .nearness import Nearness, Trace
 _HEAVY = ("torch", "scipy.optimize", "onnx", "onnxruntime", "sklearn.ensemble", "pandas")
 _FAILED, _BROKEN, _NONE = 1, 2, 5  # pytest's own: failed, could not even be read, no quick test
 _EACH = 30.0  # seconds of computing for one test: what takes longer goes on for ever
+_WAITED = 100  # seconds by the clock for one test: so does what waits longer
+SAID, TRACED = "said.txt", "traced.json"  # beside a copy's own files
+NOTHING = "tests/__init__.py"  # a file without a test
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True)
@@ -46,46 +54,113 @@ class Fate:
     def killed(self) -> bool:
         return self.how == "killed"
 
-
-def run(mutants: Sequence[Mutant], near: Nearness, *, limit: float) -> Iterable[Fate]:
-    """The fates as they fall; the tests of a mutant compute for `limit` seconds at most."""
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tree = copy_tree(Path(folder))
-        for mutant in mutants:
-            file = tree / SOURCE / mutant.file
-            text = file.read_text()
-            file.write_text(mutant.apply(text))
-            yield _fate(mutant, tree, near.tests(mutant, limit / 2), limit)
-            file.write_text(text)
+    @property
+    def killer(self) -> str:
+        """The test that failed first; empty where it is not known."""
+        return _test_of(self.told)
 
 
-def _fate(mutant: Mutant, tree: Path, tests: Sequence[str], limit: float) -> Fate:
-    if not tests:
-        return Fate(mutant, "no test", 0.0, "no quick test runs it")
-    said = tree / "said.txt"
-    code, seconds = _ask(tree, tests, said, limit)
-    how = "killed" if code in (_FAILED, _BROKEN) or code < 0 else "cannot be asked"
-    if code in (0, _NONE):
-        how = "survived"
-    elif code == -signal.SIGXCPU:
-        how = "survived in time"
-    return Fate(mutant, how, seconds, _first_failure(said))
+def run(
+    mutants: Sequence[Mutant],
+    near: Nearness,
+    copies: Sequence[Path],
+    *,
+    limit: float,
+    within: float = math.inf,
+) -> Iterator[Fate]:
+    """The fates as they fall; the tests of a mutant compute for `limit` seconds at most.
+
+    After `within` seconds no other is begun: those asked are then the first that were drawn.
+    """
+
+    def start(mutant: Mutant, tree: Path) -> int:
+        put(tree / SOURCE / mutant.file, mutant)
+        tests = near.tests(mutant, limit / 2)
+        return _fork(tree, tests or [NOTHING], _Clock(), limit, near.failed)
+
+    for mutant, tree, code, seconds in side_by_side(mutants, copies, start, within):
+        put(tree / SOURCE / mutant.file)
+        how = {0: "survived", _NONE: "no test", -signal.SIGXCPU: "survived in time"}
+        killed = code in (_FAILED, _BROKEN) or code < 0
+        usual = "killed" if killed else "cannot be asked"
+        yield Fate(mutant, how.get(code, usual), seconds, _first_failure(tree / SAID))
 
 
-def _ask(tree: Path, tests: Sequence[str], said: Path, limit: float) -> tuple[int, float]:
-    """How these tests of the copy end, and for how long they computed."""
-    child = _fork(tree, tests, said, limit, _Clock())
+def put(file: Path, mutant: Mutant | None = None) -> None:
+    """A mutant into its file, or the file as it was: bytecode of the unchanged one stays true."""
+    kept = file.with_suffix(".unchanged")
+    if mutant is None:
+        os.replace(kept, file)
+    else:
+        shutil.copy2(file, kept)
+        file.write_text(mutant.apply(kept.read_text()))
+
+
+def side_by_side(
+    jobs: Iterable[Job],
+    copies: Sequence[Path],
+    start: Callable[[Job, Path], int],
+    within: float = math.inf,
+) -> Iterator[tuple[Job, Path, int, float]]:
+    """Each job in a copy of its own: how its process ended, and for how long it computed."""
+    free, running, left = list(copies), dict[int, tuple[Job, Path]](), iter(jobs)
+    until = time.monotonic() + within
     try:
-        _, status, used = os.wait4(child, 0)
-    except BaseException:
+        while True:
+            while free and time.monotonic() < until:
+                try:
+                    job = next(left)
+                except StopIteration:
+                    break
+                tree = free.pop()
+                running[start(job, tree)] = job, tree
+            if not running:
+                return
+            for child in list(running):
+                ended, status, used = os.wait4(child, os.WNOHANG)
+                if ended:
+                    job, tree = running.pop(child)
+                    end_group(child)  # what a test has left behind
+                    code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+                    yield job, tree, code, seconds
+                    free.append(tree)
+            time.sleep(0.02)
+    finally:
+        for child in running:
+            end_group(child)
+
+
+def end_group(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-        raise
-    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+
+
+def doubtful(fates: Sequence[Fate], near: Nearness, copies: Sequence[Path]) -> set[str]:
+    """Of the tests that killed a mutant those that fail, asked once more, without any."""
+    killers = list({fate.killer: None for fate in fates if fate.killed and fate.killer})
+    parts = [part for i in range(len(copies)) if (part := killers[i :: len(copies)])]
+    failed: set[str] = set()
+
+    def start(part: list[str], tree: Path) -> int:
+        return _fork(tree, part, _Clock(), 3600, near.failed, stop=False)
+
+    for part, tree, code, _ in side_by_side(parts, copies, start):
+        if code:
+            lines = (tree / SAID).read_text(errors="replace").splitlines()
+            told = [_test_of(line) for line in lines if line.startswith(("FAILED", "ERROR"))]
+            failed |= set(told) & set(part)
+    return failed
 
 
 def _first_failure(said: Path) -> str:
     lines = said.read_text(errors="replace").strip().splitlines() or [""]
     return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
+
+
+def _test_of(line: str) -> str:
+    """The test that a line of pytest's summary is about; empty where it is about none."""
+    test = line.partition(" ")[2].partition(" - ")[0]
+    return test if "::" in test and ": computed for " not in test else ""
 
 
 class _Clock:
@@ -105,9 +180,16 @@ class _Clock:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float, plugin: object) -> int:
+def _fork(
+    tree: Path,
+    tests: Sequence[str],
+    plugin: object,
+    limit: float,
+    without: Sequence[str] = (),
+    *,
+    stop: bool = True,
+) -> int:
     """A child in its own group that runs these tests of the copy; torch is loaded already."""
-    said.write_text("")
     child = os.fork()
     if child:
         return child
@@ -116,22 +198,25 @@ def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float, plugin: ob
         os.setsid()
         most = math.ceil(time.process_time() + limit)
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
-        out = os.open(said, os.O_WRONLY | os.O_TRUNC)
+        out = os.open(tree / SAID, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(out, 2)
+        sys.stdout = sys.stderr = os.fdopen(out, "w")
         os.chdir(tree)
         source = str(tree / "src")
         os.environ["PYTHONPATH"] = source  # for the processes that tests start
         sys.path[:0] = [source, str(tree)]
-        sys.dont_write_bytecode = True
         # whoever calls this from a test has the tree's own code loaded, not that of the copy
         ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
         for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
             del sys.modules[name]
-        options = ["-m", "not slow", "-p", "no:cacheprovider", *(["-x"] if tests else [])]
+        options = ["-m", "not slow", "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
+        options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
+        if find_spec("pytest_timeout"):
+            options += ["-o", f"timeout={_WAITED}"]
         code = int(pytest.main([*options, *tests], plugins=[plugin]))
         if isinstance(plugin, Trace):
-            plugin.write(tree / "nearness.json")
+            plugin.keep(tree / TRACED)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -140,25 +225,58 @@ def _fork(tree: Path, tests: Sequence[str], said: Path, limit: float, plugin: ob
         os._exit(code)
 
 
+@contextlib.contextmanager
+def trees(count: int) -> Iterator[list[Path]]:
+    """So many copies of the tree."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        first = copy_tree(Path(folder) / "0")
+        others = [Path(folder) / f"{i}" for i in range(1, count)]
+        yield [first, *(shutil.copytree(first, other) for other in others)]
+
+
 def copy_tree(to: Path) -> Path:
-    """The tree as git sees it, what is not committed yet included."""
+    """The tree as git sees it, what is not committed yet included; all of it where git does not."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, names.split("\0")):
+    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        others = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
+        return Path(shutil.copytree(ROOT, to, ignore=others))
+    for name in filter(None, done.stdout.split("\0")):
         if (ROOT / name).is_file():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, to / name)
     return to
 
 
-def trace(path: Path) -> Nearness:
+def trace(path: Path, copies: Sequence[Path]) -> Nearness:
     """Who runs which function, read from a file or found by one run of all quick tests."""
     if not path.exists():
-        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            tree = copy_tree(Path(folder))
-            os.waitpid(_fork(tree, (), tree / "said.txt", 7200, Trace(tree / SOURCE)), 0)
-            shutil.copy(tree / "nearness.json", path)
+        trace_of(files_of_tests(ROOT), copies).write(path)
     return Nearness.read(path)
+
+
+def trace_of(files: Sequence[str], copies: Sequence[Path]) -> Trace:
+    """What the quick tests of these files run, unchanged."""
+    together = Trace(ROOT / SOURCE)
+
+    def start(file: str, tree: Path) -> int:
+        return _fork(tree, [file], Trace(tree / SOURCE), 7200, stop=False)
+
+    for file, tree, code, _ in side_by_side(files, copies, start):
+        if code in (0, _FAILED, _NONE):
+            together.add(tree / TRACED)
+        else:
+            together.failed.append(file)
+    return together
+
+
+def files_of_tests(root: Path) -> list[str]:
+    """Every file that holds a test, the longest first."""
+    found = [path for path in (root / "tests").rglob("test_*.py")]
+    docs = [*(root / SOURCE).rglob("*.py"), root / "README.md"]
+    found += [path for path in docs if ">>> " in path.read_text()]
+    found.sort(key=lambda path: -path.stat().st_size)
+    return [path.relative_to(root).as_posix() for path in found]
 
 
 def report(fates: Sequence[Fate]) -> str:
@@ -183,6 +301,8 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", default=SEED, help="by default one that every release has")
     parser.add_argument("--only", default="", help="those whose file holds this")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
+    parser.add_argument("--workers", type=int, default=1, help="processes side by side")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds; begin none later")
     parser.add_argument("--least", type=float, default=0.85)
     parser.add_argument(
         "--near", type=Path, help="a file for who runs which function, for a next run"
@@ -190,15 +310,21 @@ def main(said: Sequence[str] | None = None) -> int:
     args = parser.parse_args(said)
     mutants = [m for m in draw(args.drawn, seed=args.seed) if args.only in m.file]
     for name in _HEAVY:
-        __import__(name)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        near = trace(args.near or Path(folder) / "nearness.json")
-    if near.failed:
-        print(f"{len(near.failed)} tests fail without a mutant and are left out:", *near.failed)
-    fates = []
-    for fate in run(mutants, near, limit=args.limit):
-        fates.append(fate)
-        print(f"{fate.how:16} {fate.seconds:5.1f} s  {fate.mutant.name}  {fate.told}", flush=True)
+        with contextlib.suppress(ImportError):
+            __import__(name)
+    begun, fates = time.monotonic(), []
+    with trees(args.workers) as copies:
+        near = trace(args.near or copies[0] / "nearness.json", copies)
+        if near.failed:
+            print(f"{len(near.failed)} fail without a mutant and are left out:", *near.failed)
+        left = args.within - (time.monotonic() - begun)
+        for fate in run(mutants, near, copies, limit=args.limit, within=left):
+            fates.append(fate)
+            print(
+                f"{fate.how:16} {fate.seconds:5.1f} s  {fate.mutant.name}  {fate.told}", flush=True
+            )
+        unsure = doubtful(fates, near, copies)
+    fates = [replace(f, how="cannot be asked") if f.killer in unsure else f for f in fates]
     print(report(fates))
     return int(sum(fate.killed for fate in fates) < args.least * len(fates))
 

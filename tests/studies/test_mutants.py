@@ -7,7 +7,7 @@ import pytest
 
 from studies.mutants.drawing import ROOT, SOURCE, Mutant, around, changes, draw
 from studies.mutants.nearness import Nearness, Trace, by_turns
-from studies.mutants.runner import Fate, report, run
+from studies.mutants.runner import Fate, doubtful, report, run, trace_of, trees
 
 
 def text_of(mutant: Mutant) -> str:
@@ -87,5 +87,24 @@ def test_a_run_tells_killed_from_survived():
         mutant("entropy(8 * (threshold - 1)", "entropy((threshold - 1) * 8"),
         mutant("powers = np.ones", "while True: pass\n    powers = np.ones"),
     ]
-    found = {fate.mutant.name: fate.how for fate in run(mutants, near, limit=60.0)}
-    assert list(found.values()) == ["killed", "survived", "killed"]
+    with trees(2) as copies:
+        fates = list(run(mutants, near, copies, limit=60.0))
+        assert doubtful(fates, near, copies) == set()
+        assert not list(run(mutants, near, copies, limit=60.0, within=0.0))
+        assert all((tree / SOURCE / file).read_text() == text for tree in copies)
+    found = {fate.mutant.name: fate.how for fate in fates}
+    assert [found[mutant.name] for mutant in mutants] == ["killed", "survived", "killed"]
+
+
+@pytest.mark.slow
+def test_a_killing_test_that_fails_unchanged_kills_nobody(tmp_path):
+    mutant = Mutant("why", "fedlore/core/a.py", 0, "a", "b")
+    broken = "tests/test_broken.py::test_is_false"
+    sure = "tests/answers/test_bins.py"
+    with trees(1) as copies:
+        (copies[0] / "tests/test_broken.py").write_text("def test_is_false():\n    assert not 1\n")
+        near = trace_of(["tests/test_broken.py", sure], copies)
+        fates = [Fate(mutant, "killed", 1.0, f"FAILED {broken} - assert not 1")]
+        assert doubtful(fates, Nearness({}, {}, []), copies) == {broken}
+    assert near.failed == [broken]
+    assert any(test.startswith(sure) for test in near.ran)

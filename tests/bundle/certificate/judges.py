@@ -34,7 +34,10 @@ def judge(base, site, tested, *, kept, built):
         bundle = None
     except Exception as error:  # a refusal is a sentence
         return [f"fedlore ends in a fault: {error!r}"]
-    model = bundle_to_onnx(bundle) if site.subject == "bundle" else site.model
+    try:
+        model = bundle_to_onnx(bundle) if site.subject == "bundle" else site.model
+    except FedloreError as error:  # a network that answers and has no graph
+        raise Unanswered(f"no graph: {error}") from None
     entry = next(e for e in model.metadata_props if e.key == "fedlore.knowledge.files")
     reading = Reading(json.loads(entry.value))
     try:
