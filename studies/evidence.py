@@ -5,10 +5,10 @@ python -m studies.evidence --sets coke,coal,ccpp,concrete,california,casp,covtyp
 python -m studies.evidence --summary rows.jsonl --tables results
 
 Per set and seed one block of rows, written whole: a finished block is not computed again, and
-several processes may each have a file of their own. With `--again FILE` blocks of that file are
-computed for local best and lore alone, and their other rows are taken from it: for a change that
-touches no other approach. `--summary` prints means and differences paired by seed with 95 %
-intervals; `--tables` also writes them to lore2-SET.md.
+several processes may each have a file of their own. With `--short` blocks are local best and lore
+alone, of numbers with honest ranges: for a change that touches no other approach. `--summary`
+prints means and differences paired by seed with 95 % intervals; `--tables` also writes them to
+lore2-SET.md.
 Public sets are found through FEDLORE_DATA. Test rows decide nothing.
 """
 
@@ -26,6 +26,7 @@ from fedlore.errors import FedloreError
 from fedlore.experiments import (
     APPROACHES,
     LOCAL_BEST,
+    LORE,
     MeanInterval,
     compare,
     interval,
@@ -33,7 +34,8 @@ from fedlore.experiments import (
 )
 from fedlore.models.own.baseline import remembering
 from fedlore_lab.paper.drawings import draw
-from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
+from fedlore_lab.paper.numbers.sets import load_numbers, sites
+from fedlore_lab.paper.numbers.study import NumberStudy, draw_numbers, run_regression
 
 from .seeds import parse_seeds
 
@@ -51,21 +53,32 @@ CLASSES = {  # name -> data set, share of its rows, kind of range
 BINS = 50  # of the regression tables
 
 
-def block(name: str, seed: int, device: str | None = None) -> list[Row]:
+def block(name: str, seed: int, device: str | None = None, short: bool = False) -> list[Row]:
     """All rows of one set and seed; on a card no local best, whose trees need none."""
     start = time.process_time()
-    if name in NUMBERS:
+    study = NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed) if name in NUMBERS else None
+    if study is not None and not short:
         with remembering():
-            rows = run_regression(NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed))
+            rows = run_regression(study)
     else:
-        it = replace(draw(*CLASSES[name], seed), device=device)
-        rows = compare(it, [a for a in APPROACHES if device is None or a is not LOCAL_BEST])
+        if study is not None:
+            own = sites(load_numbers(name, None), seed=seed)
+            it = draw_numbers(study, own, BINS, seed, "honest")
+        else:
+            it = replace(draw(*CLASSES[name], seed), device=device)
+        wanted = (LOCAL_BEST, LORE) if short else APPROACHES
+        rows = compare(it, [a for a in wanted if device is None or a is not LOCAL_BEST])
+        rows = rows if study is None else [{**row, "range": it.name} for row in rows]
     spent = round(time.process_time() - start, 1)
     return [{**row, "set": name, "cpu": spent} for row in rows]
 
 
 def compute(
-    sets: Sequence[str], seeds: Iterable[int], out: Path, device: str | None = None
+    sets: Sequence[str],
+    seeds: Iterable[int],
+    out: Path,
+    device: str | None = None,
+    short: bool = False,
 ) -> None:
     """Every block that the file does not have yet."""
     rows = list(read_rows(out)) if out.exists() else []
@@ -74,7 +87,7 @@ def compute(
         for seed in seeds:
             if any(row["set"] == name and row["seed"] == seed for row in rows):
                 continue
-            rows += block(name, seed, device)
+            rows += block(name, seed, device, short)
             write_rows(rows, out)
             print(f"{name} seed {seed}: {rows[-1]['cpu']} CPU seconds", flush=True)
 
@@ -176,6 +189,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="100-101", help="a-b, both included")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--device", help="cuda: networks train on the card")
+    parser.add_argument("--short", action="store_true", help="local best and lore alone")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
     given = parser.parse_args(arguments)
@@ -189,7 +203,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
         if name not in (*CLASSES, *NUMBERS):
             parser.error(f"unknown set '{name}'; known: {', '.join((*CLASSES, *NUMBERS))}")
     torch.set_num_threads(1)
-    compute(sets, parse_seeds(given.seeds), given.out, given.device)
+    compute(sets, parse_seeds(given.seeds), given.out, given.device, given.short)
 
 
 if __name__ == "__main__":

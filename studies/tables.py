@@ -275,7 +275,13 @@ TABLES = (
 )
 
 
-def write_folder(table: Table, folder: Path, draw: int, tested: int = MOST_TESTED) -> None:
+def write_folder(
+    table: Table,
+    folder: Path,
+    draw: int,
+    tested: int = MOST_TESTED,
+    run: Sequence[str] = RUN,
+) -> None:
     """The table as the files of a federation: a folder per site, and federation.toml."""
     frame = table.load()[[*dict.fromkeys((*table.features, table.key, table.label))]].dropna()
     dice = np.random.default_rng([1000, draw])
@@ -292,7 +298,7 @@ def write_folder(table: Table, folder: Path, draw: int, tested: int = MOST_TESTE
         rows[:ROWS][columns].to_csv(home / "train.csv", index=False)
         rows[ROWS : ROWS + tested][columns].to_csv(home / "test.csv", index=False)
         _write_knowledge(table, home, frame)
-    names = ", ".join(f'"{name}"' for name in RUN)
+    names = ", ".join(f'"{name}"' for name in run)
     (folder / "federation.toml").write_text(
         f'name = "{table.name}"\nrounds = 20\nseed = {draw}\nscale = true\n'
         f'[run]\nsites = "sites"\napproaches = [{names}]\n'

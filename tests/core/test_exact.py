@@ -1,5 +1,7 @@
 """Features of the one-shot model, and what its server refuses."""
 
+from math import tanh
+
 import pytest
 import torch
 
@@ -25,6 +27,27 @@ def test_quadratic_features_by_hand():
     assert Basis("squares")(ROW).shape == (1, 6) and Basis("linear")(ROW).shape == (1, 3)
 
 
+def test_curves_of_each_column_by_hand():
+    basis = Basis("quadratic", curves=3)
+    assert basis.places == [-1.0, 0.0, 1.0] and Basis(curves=1).places == [0.0]
+    assert Basis(curves=2).places == [-1.0, 1.0] and not Basis().places
+    found = basis(ROW)[0]
+    assert found[:6].tolist() == Basis("squares")(ROW)[0].tolist()
+    bent, steep = (
+        [tanh(v) for v in (1, 2, -1)],
+        [2 * (v - a) for a in (-1, 0, 1) for v in (1, 2, -1)],
+    )
+    products = [bent[0] * bent[1], bent[0] * bent[2], bent[1] * bent[2]]
+    assert found[6:].tolist() == pytest.approx([*products, *map(tanh, steep)])
+    assert basis.groups(3).tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 9
+    assert sum(basis.counts(3)) == len(found)
+
+
+def test_a_row_far_out_does_not_rule_products_beside_curves():
+    far = Basis("quadratic", curves=1)(1e6 * ROW)[0, 6:]
+    assert bool((far.abs() <= 1.0).all())
+
+
 def test_random_features_are_the_same_everywhere():
     one, two = Basis("linear", random=50, seed=4), Basis("linear", random=50, seed=5)
     assert torch.equal(one(ROW), one(ROW.clone())) and not torch.equal(one(ROW), two(ROW))
@@ -37,6 +60,7 @@ def test_random_features_are_the_same_everywhere():
     [
         (Basis, {"terms": "cubic"}, "terms must be one of linear, squares, quadratic, got 'cubic'"),
         (Basis, {"random": -1}, "random must be at least 0, got -1"),
+        (Basis, {"curves": -1}, "curves must be at least 0, got -1"),
         (Basis, {"reach": 0.0}, "reach must be positive and finite, got 0.0"),
         (OneShot, {"start": "top"}, "start must be one of none, middle, expert, got 'top'"),
     ],

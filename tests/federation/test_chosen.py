@@ -44,17 +44,17 @@ MENU = """
 folds = 2
 own = false
 finishes = [0, 5]
-one_shot = {basis = {terms = "linear"}}
+one_shot = {basis = {terms = "linear", curves = 1}}
 links = [{around = "middle", share = 0.9}, {around = "expert", share = 0.6}]
 boost = {rounds = 3, draws = 4, keep = 2, depth = 2, cuts = 8, least = 2}
 candidates = [
-  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, clip = 5.0},
+  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, link = {share = 0.9}},
   {hears = true, plain = 0.5, reread = true},
 ]
 
 [model]"""
 
-BENT = {"one_shot": {"mean": torch.zeros(8), "link": torch.tensor(1)}}
+BENT = {"one_shot": {"mean": torch.zeros(16), "link": torch.tensor(1)}}
 DRAWN = {"boost": {"drawn feature": torch.zeros(3, 4, 2)}}
 MORE = {"boost": {"drawn feature": torch.zeros(3, 9, 2)}}
 BEGUN = {"starts": {"shares": torch.tensor([[0.2, 0.3, 0.5]])}}

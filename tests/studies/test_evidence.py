@@ -16,7 +16,7 @@ def rows(seed: int, name: str = "coke", metric: str = "ta") -> list[dict]:
 
 def test_a_finished_block_is_not_computed_again(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(evidence, "block", lambda n, s, _: asked.append((n, s)) or rows(s, n))
+    monkeypatch.setattr(evidence, "block", lambda n, s, *_: asked.append((n, s)) or rows(s, n))
     out = tmp_path / "rows.jsonl"
     for seeds in (range(2), range(3)):
         evidence.compute(["coke"], seeds, out)

@@ -207,12 +207,8 @@ def _one_round(
         raise Refused(f"name of the one-shot model cannot be {values.name!r}")
     one_shot = OneShot(values.basis, values.start, values.hears, values.link)
     d = one_shot.columns(int(torch.Size(shape).numel()))
-    squares = d if one_shot.basis.terms != "linear" else 0
-    pairs = d * (d - 1) // 2 if one_shot.basis.terms == "quadratic" else 0
-    f = (
-        d + squares + pairs + one_shot.basis.random
-    )  # counted, not made: it may be beyond all measure
-    g = sum(n > 0 for n in (d, squares, pairs, one_shot.basis.random))
+    counts = one_shot.basis.counts(d)  # counted, not made: it may be beyond all measure
+    f, g = sum(counts), sum(n > 0 for n in counts)
     room: dict[str, tuple[int, ...]] = {
         "mean": (f,),
         "covariance": (f, f),

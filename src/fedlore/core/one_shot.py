@@ -18,19 +18,28 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
-from .ordinal import Start, find_places, heard_numbers, normal_cells
+from .ordinal import (
+    Bend,
+    Link,
+    Start,
+    bend_place,
+    find_places,
+    heard_numbers,
+    make_bend,
+    normal_cells,
+)
 from .rng import stream
 from .tree import Params
 
 __all__ = ["Basis", "Link", "OneShot", "OneShotModel", "Posterior", "unpack_gram"]
 
 Products = Literal["linear", "squares", "quadratic"]
-Centre = Literal["middle", "expert"]
 
 _TINY = 1e-30  # in place of a variance of nothing
 _SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
 _ENOUGH = 1e-5  # relative change of the variances at which they are found
 _MOST = 500  # steps until then
+STEEPNESS = 2.0  # of a curve, in spreads of its column
 FLATTEST = 0.2  # slope of a bend: rows beyond it still count, so that no few can stand for all
 _LEVELS = 50  # steps in which a site finds its level behind a bend
 
@@ -43,27 +52,36 @@ class Basis:
     random: int = 0  # random cosines besides (Rahimi, Recht 2007)
     reach: float = 6.0  # the distance over which those change
     seed: int = 0  # of the random cosines
+    curves: int = 0  # S-shaped curves of each column (Hastie, Tibshirani 1986); products are then
+    # those of columns bent by tanh, so that no row far out rules them
 
     def __post_init__(self) -> None:
         if self.terms not in get_args(Products):
             raise ConfigError(
                 f"terms must be one of {', '.join(get_args(Products))}, got '{self.terms}'"
             )
-        if self.random < 0:
-            raise ConfigError(f"random must be at least 0, got {self.random}")
+        for name in ("random", "curves"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0.0 < self.reach < math.inf:
             raise ConfigError(f"reach must be positive and finite, got {self.reach}")
 
+    def counts(self, columns: int) -> list[int]:
+        """How many features rows with so many columns have: linear, squares, products, ..."""
+        squares = columns * (self.terms != "linear")
+        pairs = columns * (columns - 1) // 2 * (self.terms == "quadratic")
+        return [columns, squares, pairs, self.curves * columns, self.random]
+
     def groups(self, columns: int) -> Tensor:
         """To which group each feature of rows with so many columns belongs, (f,)."""
-        counts = [columns]
-        if self.terms != "linear":
-            counts.append(columns)
-        if self.terms == "quadratic":
-            counts.append(columns * (columns - 1) // 2)
-        counts.append(self.random)
-        kept = torch.tensor([n for n in counts if n])
+        kept = torch.tensor([n for n in self.counts(columns) if n])
         return torch.arange(len(kept)).repeat_interleave(kept)
+
+    @property
+    def places(self) -> list[float]:
+        """Where each curve is steepest, in spreads of a column."""
+        last = max(self.curves - 1, 1)
+        return [0.0] if self.curves == 1 else [2.0 * i / last - 1.0 for i in range(self.curves)]
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Scaled rows (n, d) -> features (n, f) in float64."""
@@ -74,43 +92,15 @@ class Basis:
             parts.append((x.square() - 1.0) / math.sqrt(2.0))
         if self.terms == "quadratic":
             i, j = torch.triu_indices(d, d, 1, device=x.device)
-            parts.append(x[:, i] * x[:, j])
+            bounded = x.tanh() if self.curves else x
+            parts.append(bounded[:, i] * bounded[:, j])
+        parts += [torch.tanh(STEEPNESS * (x - at)) for at in self.places]
         if self.random:
             draw = stream("random features", self.seed)
             ways = torch.randn(d, self.random, generator=draw, dtype=torch.float64) / self.reach
             turn = 2.0 * math.pi * torch.rand(self.random, generator=draw, dtype=torch.float64)
             parts.append(math.sqrt(2.0) * torch.cos(x @ ways.to(x.device) + turn.to(x.device)))
         return torch.cat(parts, 1)
-
-
-@dataclass(frozen=True)
-class Link:
-    """How a site's range bends what all sites have in common: T for ordered answers."""
-
-    around: Centre = "middle"  # c: the middle of the range, or the expert's place
-    share: float = 0.9  # U, of half the width of the range
-
-    def __post_init__(self) -> None:
-        if self.around not in get_args(Centre):
-            raise ConfigError(f"around must be middle or expert, got '{self.around}'")
-        if not 0.0 < self.share < math.inf:
-            raise ConfigError(f"share must be positive and finite, got {self.share}")
-
-
-@dataclass(frozen=True, eq=False)
-class Bend:
-    """A link at the rows of a site, or at one of them."""
-
-    centre: Tensor  # (n,) c, less the start
-    width: Tensor  # (n,) U
-
-
-def bend_place(z: Tensor, bend: Bend | None) -> tuple[Tensor, Tensor]:
-    """Where z comes to lie, and how much of a step of z is left there: place and slope, (n,)."""
-    if bend is None:
-        return z, torch.ones_like(z)
-    t = torch.tanh((z - bend.centre) / bend.width)
-    return bend.centre + bend.width * t, 1.0 - t.square()
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,13 +372,8 @@ class OneShot:
             flat = torch.cat([flat, heard_numbers(middle, expert, classes)[:, 1:]], 1)
         if self.link is None:
             return self.basis(flat), start, None
-        wide = torch.full_like(middle, float(classes))
-        wide = wide if allowed is None else allowed.to(wide).sum(1)
-        if stated is not None:
-            between = stated[:, 2] - stated[:, 1]
-            wide = torch.where(between.isnan(), wide, between)
-        centre = {"middle": middle, "expert": expert}[self.link.around]
-        return self.basis(flat), start, Bend(centre - start, self.link.share * wide / 2.0)
+        bend = make_bend(self.link, middle, expert, allowed, classes=classes, stated=stated)
+        return self.basis(flat), start, replace(bend, centre=bend.centre - start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,6 +73,7 @@ def normal_cells(place: Tensor, width: Tensor, classes: int) -> Tensor:
 
 
 Start = Literal["none", "middle", "expert"]
+Centre = Literal["middle", "expert"]
 
 PLACES_HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
 
@@ -81,6 +82,55 @@ def check_start(start: str) -> None:
     """Refuse what a network's output cannot be added to."""
     if start not in get_args(Start):
         raise ConfigError(f"start must be one of {', '.join(get_args(Start))}, got '{start}'")
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a site's range bends what all sites have in common: T for ordered answers."""
+
+    around: Centre = "middle"  # c: the middle of the range, or the expert's place
+    share: float = 0.9  # U, of half the width of the range
+
+    def __post_init__(self) -> None:
+        if self.around not in get_args(Centre):
+            raise ConfigError(f"around must be middle or expert, got '{self.around}'")
+        if not 0.0 < self.share < math.inf:
+            raise ConfigError(f"share must be positive and finite, got {self.share}")
+
+
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """A link at the rows of a site, or at one of them."""
+
+    centre: Tensor  # (n,) c, less the start
+    width: Tensor  # (n,) U
+
+
+def bend_place(z: Tensor, bend: Bend | None) -> tuple[Tensor, Tensor]:
+    """Where z comes to lie, and how much of a step of z is left there: place and slope, (n,)."""
+    if bend is None:
+        return z, torch.ones_like(z)
+    t = torch.tanh((z - bend.centre) / bend.width)
+    return bend.centre + bend.width * t, 1.0 - t.square()
+
+
+def make_bend(
+    link: Link,
+    middle: Tensor,
+    expert: Tensor,
+    allowed: Tensor | None,
+    *,
+    classes: int,
+    stated: Tensor | None = None,
+) -> Bend:
+    """A link at rows of this middle and expert's place, (...) each; without a range all count."""
+    wide = torch.full_like(middle, float(classes))
+    wide = wide if allowed is None else allowed.to(wide).sum(-1)
+    if stated is not None:
+        between = stated[..., 2] - stated[..., 1]
+        wide = torch.where(between.isnan(), wide, between)
+    centre = {"middle": middle, "expert": expert}[link.around]
+    return Bend(centre, link.share * wide / 2.0)
 
 
 @dataclass(frozen=True)
@@ -93,6 +143,7 @@ class Ordinal:
     hears: bool = True  # whether the network gets the expert's three numbers as inputs
     reach: float | None = None  # share of all classes in one unit of output; None: the usual
     between: bool = False  # of a number: it hears where in its bin the expert's number lies
+    link: Link | None = None  # how a range bends the place; None: it is cut at the range alone
 
     def __post_init__(self) -> None:
         check_start(self.start)
@@ -120,8 +171,8 @@ class HeadAtHome(nn.Module):
 class Ordered(nn.Module):
     """A server model for ordered classes: logits are log[F((e_{c+1}-m)/s) - F((e_c-m)/s)].
 
-    m = start + unit·(shift + head(seen, heard) + line(seen, heard)). FedPer(private=("own",))
-    keeps shift and width at home.
+    m = start + unit·(shift + head(seen, heard) + line(seen, heard)), bent by the range where there
+    is a link. FedPer(private=("own",)) keeps shift and width at home.
     """
 
     def __init__(
@@ -142,7 +193,8 @@ class Ordered(nn.Module):
         self.own = HeadAtHome()
         self.classes = classes
         self.options = options or Ordinal()
-        self.hears = self.options.hears or self.options.start != "none"
+        told = self.options.start != "none" or self.options.link is not None
+        self.hears = self.options.hears or told
 
     def extra_repr(self) -> str:
         return f"classes={self.classes}, {self.options}"
@@ -157,25 +209,36 @@ class Ordered(nn.Module):
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Place and width of each row, (n,) each, on the scale of the class numbers."""
-        seen = self.trunk(x)  # (n, h)
+        seen, options = self.trunk(x), self.options  # (n, h)
         start = seen.new_full((len(seen),), (self.classes - 1) / 2)
+        bend = None
         if self.hears:
             heard = self.listen(prior, allowed, start)
-            if self.options.start != "none":
-                column = 0 if self.options.start == "middle" else 1
+            if options.link is not None:
+                bend = Bend(heard[:, PLACES_HEARD], heard[:, PLACES_HEARD + 1])
+            if options.start != "none":
+                column = 0 if options.start == "middle" else 1
                 start = start + self.classes / 4 * heard[:, column]
-            if self.options.hears:
-                seen = torch.cat([seen, heard], 1)
+            if options.hears:
+                seen = torch.cat([seen, heard[:, :PLACES_HEARD]], 1)
         moved = self.head(seen)[:, 0] + self.own.shift
         if self.line is not None:
             moved = moved + self.line(seen)[:, 0]
-        width = self.options.width * self.own.width.exp()
-        return start + self.options.unit(self.classes) * moved, width.expand_as(start)
+        width = options.width * self.own.width.exp()
+        place, _ = bend_place(start + options.unit(self.classes) * moved, bend)
+        return place, width.expand_as(start)
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
-        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
+        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD).
+
+        With a link there are two columns more: the centre of the bend, and its width.
+        """
         middle, expert = find_places(prior, allowed, like=like, classes=self.classes)
-        return heard_numbers(middle, expert, self.classes)
+        heard = heard_numbers(middle, expert, self.classes)
+        if self.options.link is None:
+            return heard
+        bend = make_bend(self.options.link, middle, expert, allowed, classes=self.classes)
+        return torch.cat([heard, torch.stack([bend.centre, bend.width], -1)], -1)
 
 
 def reads_between(model: nn.Module) -> bool:

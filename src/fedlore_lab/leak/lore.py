@@ -66,7 +66,7 @@ def member_by_leverage(
     each group of features by itself, as an unusual row does that is in. The attacker knows the
     row but not what the expert said of it, so that only its own features are looked at.
     """
-    d, basis = x.shape[1], Basis(one_shot.basis.terms)
+    d, basis = x.shape[1], replace(one_shot.basis, random=0)
     known = _of_features(one_shot.basis, one_shot.columns(d), d)
     gram = _gram(sums)[known][:, known]
     phi = basis(x)
@@ -109,6 +109,7 @@ def _of_features(basis: Basis, columns: int, features: int) -> Tensor:
     if basis.terms == "quadratic":
         i, j = torch.triu_indices(columns, columns, 1)
         parts.append(linear[i] & linear[j])
+    parts += [linear] * basis.curves
     parts.append(torch.zeros(basis.random, dtype=torch.bool))
     return torch.cat(parts)
 

@@ -104,6 +104,10 @@ for _terms, _random, _start, _hears, _link in (
             CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears, link=_link
         )
     )
+for _terms, _curves, _random in (("quadratic", 3, 0), ("quadratic", 1, 4), ("squares", 2, 0)):
+    MEMBERS[f"curves-{_terms}-{_curves}"] = OneShotMember(
+        *one_shot_model(CALM, 4, terms=_terms, random=_random, curves=_curves)
+    )
 
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
@@ -116,8 +120,13 @@ def test_each_kind_of_member_alone(member, net):
 
 @pytest.mark.parametrize(
     "name, said",
-    [("shared", known()), ("shared free", known()), ("exact-squares-middle", NUMBERS)],
-    ids=["boosted", "boosted without order", "measured numbers"],
+    [
+        ("shared", known()),
+        ("shared free", known()),
+        ("exact-squares-middle", NUMBERS),
+        ("curves-quadratic-3", known()),
+    ],
+    ids=["boosted", "boosted without order", "measured numbers", "curves"],
 )
 def test_members_are_stored_and_certified(name, said, tmp_path):
     personal = mixture(said, CALM, 4, members=(MEMBERS[name],))
@@ -143,6 +152,22 @@ def test_an_ordinal_head(start, hears):
     net = ordinal(4, 4, start=start, hears=hears)
     for knowledge in (known(), known(prediction=None), known(range=None), known(None, None)):
         compare(Personal(net, knowledge), CALM / 10)
+
+
+@pytest.mark.parametrize(
+    "link", [Link("middle", 0.9), Link("expert", 0.6)], ids=["middle", "expert"]
+)
+def test_a_bent_ordinal_head_is_stored_and_is_the_same_graph(link, tmp_path):
+    net = ordinal(4, 4, start="middle", link=link)
+    for said in (known(), known(prediction=None), known(range=None), known(None, None)):
+        compare(Personal(net, said), CALM / 10)
+    write_bundle(bundle_of(Personal(net, known()), "site", schema=SCHEMA), tmp_path / "a.lore")
+    again = read_bundle(tmp_path / "a.lore")
+    assert again.personal.model.options.link == link
+    assert torch.equal(
+        again.personal.predict_proba(CALM), Personal(net, known()).predict_proba(CALM)
+    )
+    assert {claim["claim"] for claim in certify(again)["claims"]} >= {"inside-range"}
 
 
 def test_a_mixture_of_the_network_alone():

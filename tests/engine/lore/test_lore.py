@@ -45,6 +45,7 @@ from fedlore.engine.lore import (
 from fedlore.engine.lore import train as training_room
 from fedlore.engine.lore.client import LoreClient
 from fedlore.engine.lore.report import compare
+from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.engine.lore.train import InProcess
 from fedlore.engine.one_shot import bend_sums, one_shot_rows, solve_sums
 from fedlore.engine.training import Training
@@ -355,14 +356,19 @@ def test_a_site_keeps_its_local_best_model_where_its_rows_show_that_it_is_better
 
 
 @pytest.mark.parametrize(
-    ("features", "terms"), [(9, "quadratic"), (17, "squares"), (48, "squares"), (300, "linear")]
+    ("features", "terms", "curves"),
+    [(4, "quadratic", 3), (8, "quadratic", 3), (9, "quadratic", 2), (10, "quadratic", 0)]
+    + [(17, "squares", 0), (48, "squares", 0), (300, "linear", 0)],
 )
-def test_one_round_has_few_features(features, terms):
-    for search_space in (
-        default_space(features, ordered=True),
-        default_space(features, numbers=True),
-    ):
-        assert search_space.one_shot.basis.terms == terms
+def test_one_round_has_few_features_and_of_numbers_curves_where_there_is_room(
+    features, terms, curves
+):
+    for numbers in (False, True):
+        space = default_space(features, ordered=not numbers, numbers=numbers)
+        basis = space.one_shot.basis
+        assert (basis.terms, basis.curves) == (terms, curves * numbers)
+        assert features > 48 or sum(basis.counts(features + 2)) <= MOST_FEATURES
+    assert default_space(features, numbers=True, shaped=True).one_shot.basis.curves == 0
 
 
 def test_one_round_sees_numbers_finer_than_their_bins():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.ordinal import _FARTHEST, STEEP
+from ...core.ordinal import _FARTHEST, STEEP, Link
 from ...kernel.graph.ops import DOUBLE, LARGEST, SINGLE, Ops, Value
 
 BEND = math.sqrt(2.0) / 4.0  # t = 1 / (1 + BEND·|z|)
@@ -94,6 +94,28 @@ def heard_nodes(middle: Value, expert: Value, classes: int) -> list[Value]:
     """The three numbers that a network hears, (n, 1) each, as `core.ordinal.heard_numbers`."""
     centre, unit = (classes - 1) / 2, classes / 4
     return [(middle - centre) / unit, (expert - centre) / unit, expert - middle]
+
+
+def bend_nodes(
+    o: Ops,
+    z: Value,
+    link: Link,
+    places: tuple[Value, Value],  # the middle of the range, and the expert
+    allowed: Value | None,
+    classes: int,
+    dtype: Any,
+    stated: Value | None = None,
+) -> tuple[Value, Value]:
+    """Place and slope of `core.ordinal.bend_place`, (n, 1) each."""
+    centre = places[0] if link.around == "middle" else places[1]
+    wide = o.fill(float(classes), 1, dtype)
+    if allowed is not None:
+        wide = o.total(o.cast(allowed, dtype))
+    if stated is not None:
+        wide = _or(o, o.columns(stated, [2]) - o.columns(stated, [1]), wide)
+    width = wide * (link.share / 2)
+    t = o.op("Tanh", (z - centre) / width)
+    return centre + width * t, 1.0 - t * t
 
 
 def logistic_cells(o: Ops, place: Value, width: Value, classes: int) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ...core.lipschitz import Lipschitz
-from ...core.one_shot import OneShot
+from ...core.one_shot import STEEPNESS, OneShot
 from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
@@ -22,7 +22,7 @@ from ...models.own.gaussian import Waves
 from ...models.own.linear import Linear
 from ...models.own.members import SMOOTH, Body, ClassMember, OrderMember
 from ...models.own.trees import Trees
-from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
+from .bells import bend_nodes, heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
 from .networks import network, shape_nodes
 from .sources import Rows
@@ -144,25 +144,11 @@ def one_shot_nodes(
     noise, place, link = own("noise", 1), start + mean, seen.one_shot.link
     spread = build.total(across * phi) + noise / float(seen.home.rows)
     if link is not None:
-        centre = {"middle": middle, "expert": expert}[link.around]
-        place, slope = _bend(build, place, centre, known, link.share, k)
+        place, slope = bend_nodes(
+            build, place, link, (middle, expert), known.allowed, k, DOUBLE, known.stated
+        )
         spread = slope * slope * spread
     return place, noise + spread
-
-
-def _bend(
-    build: Builder, z: Value, centre: Value, known: KnowledgeNodes, share: float, k: int
-) -> tuple[Value, Value]:
-    """Place and slope of `core.one_shot.bend_place`, (n, 1) each."""
-    wide = build.fill(float(k), 1, DOUBLE)
-    if known.allowed is not None:
-        wide = build.total(build.cast(known.allowed, DOUBLE))
-    if known.stated is not None:
-        between = build.columns(known.stated, [2]) - build.columns(known.stated, [1])
-        wide = build.where(build.isnan(between), wide, between)
-    width = wide * (share / 2)
-    t = build.op("Tanh", (z - centre) / width)
-    return centre + width * t, 1.0 - t * t
 
 
 def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:
@@ -171,9 +157,12 @@ def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:
     parts = [x]
     if basis.terms != "linear":
         parts.append((x * x - 1.0) / math.sqrt(2.0))
-    d = _columns(features - basis.random, basis.terms)
+    d = next(n for n in range(1, features + 1) if sum(basis.counts(n)) == features)
     if basis.terms == "quadratic" and d > 1:
-        parts.append(_pairs(build, x, *torch.triu_indices(d, d, 1).tolist()))
+        bounded = build.op("Tanh", x) if basis.curves else x
+        parts.append(_pairs(build, bounded, *torch.triu_indices(d, d, 1).tolist()))
+    for at in basis.places:
+        parts.append(build.op("Tanh", (x - at) * STEEPNESS))
     if basis.random:
         draw = stream("random features", basis.seed)
         ways = torch.randn(d, basis.random, generator=draw, dtype=torch.float64) / basis.reach
@@ -184,13 +173,6 @@ def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:
         angle = angle + build.constant(turn.numpy(), DOUBLE)
         parts.append(build.op("Sin", angle) * math.sqrt(2.0))
     return parts[0] if len(parts) == 1 else build.concat(*parts)
-
-
-def _columns(terms: int, kind: str) -> int:
-    """How many columns make so many terms."""
-    if kind == "linear":
-        return terms
-    return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
 
 
 def body_nodes(build: Builder, inputs: Value, body: Body, name: str) -> Value:

@@ -41,6 +41,7 @@ class Candidate:
     head: Head = "classes"  # k free logits, a place and a width, or those and shapes kept
     start: Start = "none"  # of an ordered head: what the network's output is added to
     reach: float | None = None  # and how much of the whole scale one unit of output is
+    link: Link | None = None  # and how a range bends it; None: it is cut at the range alone
     linear: bool = True  # and whether it has a linear part beside the hidden layers
     private: bool = False  # and whether shift and width stay at the sites
     slope: float | None = None  # of a shaped head: how steep its trunk may be; None: the usual
@@ -58,6 +59,8 @@ class Candidate:
             raise ConfigError(f"batch must not be negative, got {self.batch}")
         if self.private and self.head == "classes":
             raise ConfigError("private shift and width belong to head = ordered or shaped")
+        if self.link is not None and self.head != "ordered":
+            raise ConfigError("link belongs to head = ordered")
         if self.slope is not None and self.head != "shaped":
             raise ConfigError("slope belongs to head = shaped")
         if self.head == "shaped" and (self.reach is not None or self.reread):
@@ -70,6 +73,8 @@ class Candidate:
             parts += ["hears the expert"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"width {self.reach:g}"]
+            link = self.link
+            parts += [] if link is None else [f"bent around the {link.around}, {link.share:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["last steps at the site"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
@@ -88,7 +93,12 @@ class Candidate:
     def ordinal(self, classes: int, *, between: bool) -> Ordinal:
         """What its ordered head is told before training; a bell begins as wide as one unit."""
         options = Ordinal(
-            self.start, self.linear, hears=self.hears, reach=self.reach, between=between
+            self.start,
+            self.linear,
+            hears=self.hears,
+            reach=self.reach,
+            between=between,
+            link=self.link,
         )
         if self.reach is None:
             return options
@@ -249,9 +259,12 @@ def default_space(
         return SearchSpace()
     start: Start = "expert" if numbers else "none"
     richest: tuple[Products, ...] = ("quadratic", "squares", "linear")
-    every = [OneShot(Basis(terms), start=start) for terms in richest]
-    few = [e for e in every if len(e.basis.groups(e.columns(features))) <= MOST_FEATURES]
-    one_shot = few[0] if few else every[-1]
+    every = [Basis(terms) for terms in richest]
+    if numbers and not shaped:  # of ordered classes curves were tried, and brought nothing
+        every = [Basis("quadratic", curves=most) for most in (3, 2, 1)] + every
+    asks = OneShot(start=start)
+    few = [b for b in every if sum(b.counts(asks.columns(features))) <= MOST_FEATURES]
+    one_shot = replace(asks, basis=few[0] if few else every[-1])
     usual = NUMBERS if numbers else ORDERED
     kept = SHAPED_NUMBERS if numbers else SHAPED
     links = () if shaped else NUMBER_LINKS if numbers else LINKS

@@ -90,12 +90,8 @@ class Policy:
             count = _parameters(terms, widths)
             yield count > self.max_parameters, f"{most}, the model has {count}"
         if search_space is not None and search_space.one_shot is not None:
-            columns, basis = (
-                search_space.one_shot.columns(terms.features),
-                search_space.one_shot.basis,
-            )
-            each = {"linear": 1, "squares": 2, "quadratic": (columns + 3) / 2}[basis.terms]
-            count = int(columns * each + basis.random) ** 2
+            one_shot = search_space.one_shot
+            count = sum(one_shot.basis.counts(one_shot.columns(terms.features))) ** 2
             yield count > self.max_parameters, f"{most}, the sums of one round have up to {count}"
 
     def _of_run(self, terms: Terms, task: Task) -> Iterator[tuple[bool, str]]:
