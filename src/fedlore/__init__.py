@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .models import Personal as Personal
     from .models import PersonalRegressor as PersonalRegressor
     from .models import Regression as Regression
+    from .models import with_knowledge as with_knowledge
     from .privacy import Dp as Dp
     from .privacy import Privacy as Privacy
 
@@ -68,7 +69,8 @@ _HOMES = {
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
     "knowledge.intervals": "Band Between",
-    "models": "Classification Client NumberClient Personal PersonalRegressor Regression",
+    "models": "Classification Client NumberClient Personal PersonalRegressor Regression "
+    "with_knowledge",
     "privacy": "Dp Privacy",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

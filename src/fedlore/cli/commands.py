@@ -102,6 +102,12 @@ OWN: dict[str, Command] = {
             "key kit": ("kit",),
         },
     ),
+    "flower": Command(
+        "fedlore.cli.flower:flower_app",
+        "Train with knowledge on a Flower grid that you run already.",
+        MACHINES,
+        {"init schema": ("knowledge",)},
+    ),
     "server": _own(
         "federation:server_command",
         MACHINES,

@@ -144,6 +144,22 @@ class Lesson:
             logits, self.target, wall=self.wall, pair=self.pair, odds=self.odds, plain=plain
         )
 
+    def loss(self, logits: Tensor) -> Tensor:
+        """Each row's loss, (n,), whose slope is `error`, up to what no network can change.
+
+        For a network that is trained by autograd; log(1-λ) of each row is left out.
+        """
+        if self.pair is not None:
+            learned, expert = (logits.unsqueeze(-2) + self.pair).logsumexp(-1).unbind(-1)
+            return learned - expert
+        # log s, where it counts alone: elsewhere it may be -inf, and 0 · inf is NaN
+        silent = self.target == 0
+        said = (logits if self.wall is None else logits + self.wall).log_softmax(-1)
+        said = said.masked_fill(silent, 0.0)
+        if self.odds is not None:
+            said = torch.logaddexp(said, self.odds.log())
+        return -(self.target * said).sum(-1)
+
     def to(self, device: torch.device | str) -> "Lesson":
         return self._each(lambda t: t.to(device))
 

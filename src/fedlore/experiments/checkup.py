@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..data.rows import read_scorable
+from ..data.rows import find_rows, read_scorable
 from ..kernel.findings import Finding, Place
 from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.models import Knowledge
-from .sites import Gathering, find_rows
+from .sites import Gathering
 
 # first what spoils every answer, then what spoils a column; all else comes behind
 _ORDER = ("label-beyond", "label-outside", "unscored", "one-class", "label-column", "out-of-scope")

@@ -14,7 +14,7 @@ from ..answers import HEARD, Bins, Measured
 from ..core.examples import Examples
 from ..core.scaler import Scaler
 from ..data import stratify
-from ..data.rows import ROW_KINDS, read_measured, read_scorable, read_table
+from ..data.rows import find_rows, read_measured, read_scorable, read_table
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore import SearchSpace
 from ..errors import ConfigError, FedloreError, KnowledgeError, unknown
@@ -116,12 +116,6 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
             f"no site in '{where}': a site is a folder with a train.csv and a knowledge.toml"
         )
     return found
-
-
-def find_rows(folder: Path, part: str) -> Path | None:
-    """The file of a site's rows, of one kind or another; None where there is none."""
-    paths = [folder / f"{part}{suffix}" for suffix in ROW_KINDS]
-    return next((path for path in paths if path.exists()), None)
 
 
 def check_agree(sites: Sequence[Client | NumberClient]) -> None:

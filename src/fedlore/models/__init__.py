@@ -16,6 +16,7 @@ from .doubt import (
 from .ensemble import OneShotMember
 from .regressor import LEVEL, PersonalRegressor
 from .tasks import TASKS, Classification, Regression, TaskKind, task_for
+from .wrapped import KnowingNet, with_knowledge
 
 _FAULT = "model"  # the code of errors raised here
 
@@ -26,6 +27,7 @@ __all__ = [
     "Doubt",
     "OneShotMember",
     "INFLATION",
+    "KnowingNet",
     "LEVEL",
     "Member",
     "NumberClient",
@@ -42,4 +44,5 @@ __all__ = [
     "foreseen_doubt",
     "take_tests",
     "task_for",
+    "with_knowledge",
 ]

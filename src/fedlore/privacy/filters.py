@@ -41,6 +41,18 @@ class Half(Protocol):
         ...
 
 
+@runtime_checkable
+class Remembers(Protocol):
+    """A half with a memory beyond one task, for a process that ends after each.
+
+    It holds secrets, and is never written to a disk.
+    """
+
+    def remember(self) -> bytes: ...
+
+    def recall(self, data: bytes) -> None: ...
+
+
 class Filter(Protocol):
     """One defence: made once for a federation, with a half for every site."""
 

@@ -56,6 +56,12 @@ _HINTS = {  # by whether there are levels
 _T = TypeVar("_T")
 
 
+def find_rows(folder: Path, part: str) -> Path | None:
+    """The file of a site's rows, of one kind or another; None where there is none."""
+    paths = [folder / f"{part}{suffix}" for suffix in ROW_KINDS]
+    return next((path for path in paths if path.exists()), None)
+
+
 @dataclass(frozen=True, eq=False)
 class RowChunk:
     """Some rows of a table; those that are wrong have no part in `x` and `y`."""

@@ -3,11 +3,12 @@
 import hashlib
 import secrets
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -54,8 +55,14 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}', and then, "
             f"with the key that is made there, fedlore federation enrol NAME site.pub"
         )
+    return train_over(OwnServer(folder, federation, keys, reports), resume=resume)
+
+
+def train_over(way: "Way", *, resume: bool = False) -> Run:
+    """The same over any way to the sites."""
+    folder = way.folder
     with owner_only(), alone(folder / "train.lock", "a training of this federation"):
-        session = _session(folder, federation, keys, resume, reports)
+        session = _session(way, resume)
         try:
             run = session.to_the_end()
         except BaseException as error:
@@ -65,9 +72,8 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
     return run
 
 
-def _session(
-    folder: Path, federation: Federation, keys: dict[str, bytes], resume: bool, reports: Reports
-) -> "Session":
+def _session(way: "Way", resume: bool) -> "Session":
+    folder, federation, keys, reports = way.folder, way.federation, way.keys, way.reports
     journal = Journal(folder / "journal")
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     coordinator_filters(terms)  # refused before anything is moved
@@ -110,24 +116,82 @@ def _session(
         before = journal.put_aside(folder / JOURNALS)
         salt = terms.run if before and any(one.hides for one in filters) else ""
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
-    parts, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
-    session = Session(folder, federation, keys, terms, journal, *parts, usual, salt=salt)
+    parts, usual = (status, entry, filters, steps), UsualNorm(federation.excess)
+    session = Session(way, terms, journal, *parts, usual, salt=salt)
     if entry is None:
         journal.begin(session.about())
     return session
+
+
+class Way(Protocol):
+    """How a training reaches its sites, and where it keeps what it must not forget."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def federation(self) -> Federation: ...
+
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """By which the sites are known."""
+        ...
+
+    @property
+    def reports(self) -> Reports: ...
+
+    def open(self) -> AbstractContextManager[Mail]:
+        """A connection, once there is one; where it is lost another is asked for."""
+        ...
+
+    def all_here(self) -> bool:
+        """Whether every site can be asked now."""
+        ...
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """The way over `fedlore server`."""
+
+    folder: Path
+    federation: Federation
+    keys: dict[str, bytes]
+    reports: Reports
+
+    @contextmanager
+    def open(self) -> Iterator[Mail]:
+        link = self._reach()
+        secret = (self.folder / "runner.secret").read_bytes()
+        with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
+            grid.most = self.federation.largest_answer << 20
+            kept = Receipts(self.folder, self.keys, self.reports.line)
+            yield Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)
+
+    def all_here(self) -> bool:
+        here = link_of(self.folder).online()
+        return all(here.get(key) for key in self.keys.values())
+
+    def _reach(self) -> Link:
+        """The way to the server, once it answers; one that was started anew is elsewhere."""
+        began = time.monotonic()
+        while (trouble := healthy((link := link_of(self.folder)).address, link.ca)) is not None:
+            if time.monotonic() - began > PATIENCE:
+                raise FedloreError(
+                    f"the server at {link.address} does not answer ({trouble}): is fedlore server "
+                    "running? Nothing is lost, --resume goes on"
+                )
+            time.sleep(0.5)
+        return link
 
 
 @dataclass
 class Session:
     """One training, over as many connections to the server as it takes."""
 
-    folder: Path
-    federation: Federation
-    keys: dict[str, bytes]
+    way: Way
     terms: Terms
     journal: Journal
     status: Status
-    reports: Reports
     entry: JournalEntry | None
     filters: list[Filter]
     steps: dict[int, DoneStep]  # what is done of a recipe that is chosen
@@ -137,18 +201,17 @@ class Session:
     began: float = 0.0  # when the round that runs did
     salt: str = ""  # makes other starts of those that sums were told of in an earlier training
 
+    def __post_init__(self) -> None:
+        way = self.way
+        self.folder, self.federation = way.folder, way.federation
+        self.keys, self.reports = way.keys, way.reports
+
     def to_the_end(self) -> Run:
-        secret = (self.folder / "runner.secret").read_bytes()
         void, at, anew, furthest = 0, (-1, 0), 0, (-1, 0)
         while True:
-            link = self._reach()
             try:
-                with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
-                    grid.most = self.federation.largest_answer << 20
-                    kept = Receipts(self.folder, self.keys, self.reports.line)
-                    return self._rounds(
-                        Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)
-                    )
+                with self.way.open() as mail:
+                    return self._rounds(mail)
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
             except (QuorumLost, SumWithheld) as error:
@@ -172,10 +235,7 @@ class Session:
         """Until all sites are here, or a deadline: the same sum over them is opened again."""
         end = time.monotonic() + self.federation.deadline
         with suppress(LinkLost):
-            while time.monotonic() < end:
-                here = link_of(self.folder).online()
-                if all(here.get(key) for key in self.keys.values()):
-                    return
+            while time.monotonic() < end and not self.way.all_here():
                 time.sleep(0.5)
 
     def _begin_anew(self, reason: str) -> None:
@@ -190,18 +250,6 @@ class Session:
         self.filters = coordinator_filters(self.terms, self.folder)
         self.usual = UsualNorm(self.federation.excess)
         self.status.write(run=self.terms.run)
-
-    def _reach(self) -> Link:
-        """The way to the server, once it answers; one that was started anew is elsewhere."""
-        began = time.monotonic()
-        while (trouble := healthy((link := link_of(self.folder)).address, link.ca)) is not None:
-            if time.monotonic() - began > PATIENCE:
-                raise FedloreError(
-                    f"the server at {link.address} does not answer ({trouble}): is fedlore server "
-                    "running? Nothing is lost, --resume goes on"
-                )
-            time.sleep(0.5)
-        return link
 
     def _rounds(self, mail: Mail) -> Run:
         remote = self._remote(mail)

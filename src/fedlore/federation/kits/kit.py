@@ -137,18 +137,11 @@ def init(
     """A coordinator's folder: federation.toml, an authority, a server certificate, enrolment."""
     if (folder / "federation.toml").exists():
         raise FedloreError(f"'{folder}' holds a federation already")
-    _check_name(name)
+    check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    table = privacy_table(secure)
-    task = "classification" if target is None else "regression"
-    told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe, "task": task}
-    text = TOP.format(**told, privacy=table, **HABITS[secure])
-    text += dump({"schema": _schema(schema, number=target is not None)})
-    if target is not None:
-        text += "\n# The number: its bounds and bins, which every site's knowledge must have too.\n"
-        kept = {k: v for k, v in asdict(target).items() if v not in ("", ())}
-        text += dump({"target": kept if not target.edges else kept | {"bins": target.cut().k}})
+    told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe}
+    text = write_settings(schema, target, secure=secure, **told)
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:
         host = read_deployed(folder).host
@@ -161,9 +154,24 @@ def init(
     (folder / "enrolled").mkdir(exist_ok=True)
 
 
+def write_settings(
+    schema: Schema, target: Target | None = None, *, secure: bool = SECURE, **told: Any
+) -> str:
+    """The text of a federation.toml with the usual settings."""
+    task = "classification" if target is None else "regression"
+    told = {"rounds": ROUNDS, "recipe": RECIPE, "task": task} | told
+    text = TOP.format(**told, privacy=privacy_table(secure), **HABITS[secure])
+    text += dump({"schema": _schema(schema, number=target is not None)})
+    if target is not None:
+        text += "\n# The number: its bounds and bins, which every site's knowledge must have too.\n"
+        kept = {k: v for k, v in asdict(target).items() if v not in ("", ())}
+        text += dump({"target": kept if not target.edges else kept | {"bins": target.cut().k}})
+    return text
+
+
 def add_site(folder: Path, name: str, *, paths: Mapping[str, str] | None = None) -> Path:
     """Make a site's kit, an archive without secrets; `enrol` lets in the key that is made there."""
-    _check_name(name)
+    check_name(name)
     federation = read_deployed(folder)
     if _enrol(folder, name).exists():
         raise FedloreError(f"site '{name}' is enrolled already (renew makes a kit for a new key)")
@@ -183,7 +191,7 @@ def add_local_site(folder: Path, name: str, *, paths: Mapping[str, str]) -> Path
 
 def enrol(folder: Path, name: str, key: Path) -> bool:
     """Let a site in by the public half of its key; whether another one stops working by that."""
-    _check_name(name)
+    check_name(name)
     read_deployed(folder)
     _need_known(folder, name)
     known = {who: raw_key(one) for who, one in enrolled_keys(folder).items()}
@@ -236,7 +244,7 @@ def unpack(kit: Path, say: Callable[[str], None] = lambda line: None) -> Path:
     if len(top) != 1 or rest != sorted(MEMBERS):
         raise FedloreError(f"'{kit}' is no kit: it holds {', '.join(sorted(names))[:200]}")
     (name,) = top
-    _check_name(name)
+    check_name(name)
     folder = kit.parent / name
     if folder.is_symlink():
         raise FedloreError(f"'{folder}' is a link: a kit is not unpacked through it")
@@ -348,7 +356,7 @@ def _need_known(folder: Path, name: str) -> None:
         )
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise FedloreError(f"a name must be letters, digits, _, . and -, got '{name}'")
 

@@ -31,7 +31,7 @@ class SiteFile:
     """site.toml. Paths are relative to it; nothing in them leaves the site."""
 
     name: str  # of this site in the federation
-    address: str  # of the coordinator, host:port
+    address: str = ""  # of the coordinator, host:port; on another grid nobody asks for it
     data: str = "data/train.csv"  # rows to train on
     test: str | None = None  # rows to score on
     knowledge: str | None = None  # a knowledge.toml

@@ -1,12 +1,13 @@
 """A site's halves of the filters that the terms ask for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from ...core.store import pack_payload, unpack_payload
 from ...core.wire import SUMMED, TASK_KINDS, Reply, Task, longest
 from ...engine import Recipe
 from ...errors import FedloreError
-from ...privacy.filters import apply_halves, half_for
+from ...privacy.filters import Remembers, apply_halves, half_for
 from ...privacy.settings import ADDED
 from ..norms import UsualNorm
 from ..remote import Refusal
@@ -31,6 +32,21 @@ class Guard:
             filters = terms.filters(recipe, kit.place(terms.run))
             self._noising = [f.site(name) for f in filters if not f.hides]
             self._hiding = [f.site(name) for f in filters if f.hides]
+
+    def remember(self) -> dict[str, bytes]:
+        """What must be known when the next task comes, where this process ends before."""
+        summing = {k: getattr(self._summing, k) for k in ("kind", "round", "trial")}
+        found = {"summing": pack_payload(self._summing.sent, summing)}
+        halves = enumerate([*self._noising, *self._hiding])
+        return found | {str(n): h.remember() for n, h in halves if isinstance(h, Remembers)}
+
+    def recall(self, kept: Mapping[str, bytes]) -> None:
+        """Go on with what `remember` gave."""
+        about, sent = unpack_payload(kept["summing"])
+        self._summing = Task(about["kind"], about["round"], sent, trial=about["trial"])
+        for number, half in enumerate([*self._noising, *self._hiding]):
+            if isinstance(half, Remembers) and str(number) in kept:
+                half.recall(kept[str(number)])
 
     def answer(self, task: Task) -> Reply | None:
         """The answer to a task of a filter's own, None for those of the client."""

@@ -40,6 +40,11 @@ def join_federation(
             f"site '{kit.file.name}' has agreed to no terms yet: look at them and accept them with "
             f"fedlore accept '{folder}'"
         )
+    if not kit.file.address:
+        raise FedloreError(
+            f"site.toml of '{kit.file.name}' has no address: it says where the coordinator is, as "
+            "host:port"
+        )
     kit.client(kit.terms().schema, kit.terms().bins)
     learn_authority(kit, say)
     limit_memory(kit.file.policy.max_memory)

@@ -3,7 +3,8 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -79,15 +80,28 @@ class PlainSite:
 
 
 class Worker:
-    """Answers tasks in this process, with everything that is ready kept ready."""
+    """Answers tasks in this process, with everything that is ready kept ready.
 
-    def __init__(self, kit: Kit, say: Callable[[str], None] = lambda line: None) -> None:
-        self._kit, self._tell = kit, say
+    On a grid that is not fedlore's own a process ends after each answer, and what the next one has
+    to know stands in `memory`. There nobody has a site's key, so there are no receipts, and terms
+    are compared where site.toml says which were agreed to.
+    """
+
+    def __init__(
+        self,
+        kit: Kit,
+        say: Callable[[str], None] = lambda line: None,
+        *,
+        memory: dict[str, bytes] | None = None,
+    ) -> None:
+        self._kit, self._tell, self._memory = kit, say, memory
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._asked = AuditLog(kit.state / "asked")
-        self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
-        self._key = read_site_key(kit.path("site.key"))
+        self._held: HeldReceipts | None = None
+        if memory is None:
+            self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
+            self._key = read_site_key(kit.path("site.key"))
         self._vain = 0  # refusals since the last answer
         self._ready: tuple[str, Part, Guard, Questions] | None = None
         self._changed = ""  # what is said where rows are not those that the training began with
@@ -106,7 +120,7 @@ class Worker:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
             where |= {"noised": terms.privacy.spends} if task.kind in SUMMED else {}
-            with cut_after(self._kit.file.policy.max_seconds):
+            with cut_after(self._kit.file.policy.max_seconds), self._remembering():
                 reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError | OSError) else repr(error)
@@ -122,6 +136,8 @@ class Worker:
         sent["upload"] = digest(reply.upload)  # the very bytes, hidden or not
         self._note(event="answered", **sent, **where)
         self._say(f"round {task.round}: {task.kind} answered")
+        if self._held is None:
+            return reply
         return replace(reply, books=SiteBooks.of(self._books()).signed(self._key).text())
 
     def _say(self, line: str) -> None:
@@ -130,6 +146,8 @@ class Worker:
 
     def _compare(self, roll: str) -> None:
         """Refuse where there is a receipt of more than the books of this site hold."""
+        if self._held is None:
+            return
         try:
             behind = self._held.take(roll, self._kit.path("ca.crt").read_bytes())
         except FedloreError as error:
@@ -172,9 +190,12 @@ class Worker:
         self, task: Task, asked: Task, terms: Terms, text: str, where: dict[str, Any]
     ) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
-        keep_offer(self._kit, terms, text)
+        pinned = self._held is not None or self._kit.file.agreed is not None
+        if pinned:
+            keep_offer(self._kit, terms, text)
         policy.refuse(terms, task)  # first: another version may have other tasks
-        refuse_other_terms(self._kit, terms)
+        if pinned:
+            refuse_other_terms(self._kit, terms)
         refuse_breach(terms, task)
         part, guard, questions = self._prepared(terms, text)
         if task.kind == "ensemble" and self._changed:
@@ -205,6 +226,15 @@ class Worker:
             store.commit(task, accepted, memory, reply)
         part.done(task, memory)
         return guard.hidden(asked, reply)
+
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        """Leave to the next process what it has to know, also where this task was refused."""
+        try:
+            yield
+        finally:
+            if self._memory is not None and self._ready is not None:
+                self._memory.update(self._ready[2].remember())
 
     def _checked(
         self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard
@@ -268,5 +298,8 @@ class Worker:
                     "log says what to mend (fedlore doctor)"
                 ) from error
             questions, sums = Questions(self._asked, terms.run), self._sums(terms, client.data)
-            self._ready = (text, part, Guard(self._kit, terms, recipe, sums), questions)
+            guard = Guard(self._kit, terms, recipe, sums)
+            if self._memory:
+                guard.recall(self._memory)
+            self._ready = (text, part, guard, questions)
         return self._ready[1:]

@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
+from ...core.store import pack_payload, unpack_payload
+from ...core.tree import Payload
 from ...core.wire import ONLY, Reply, Task, digest
 from ...errors import FedloreError
 from .crypto import (
@@ -108,6 +110,48 @@ class MaskSite:
 
     def summed(self, task: Task) -> Sequence[str] | None:
         return survivors_of(task) if task.kind == "unmask" else None
+
+    def remember(self) -> bytes:
+        """The running sum with its secrets, for a process that ends between two exchanges."""
+        kept: Payload = {"next": packed_all({"private": self._next.private})}
+        about: dict[str, Any] = {}
+        if self._session is not None:
+            found, hidden = self._session.masked
+            secrets = {"private": self._session.own.private, "found": found}
+            kept |= {"keys": packed_all(self._session.keys), "own": packed_all(secrets)}
+            kept |= {"shares": packed_all(self._session.shares)}
+            about = {"pact": asdict(self._session.pact), "hidden": _keep("hidden", hidden, kept)}
+            if self._session.opened is not None:
+                asked, said = self._session.opened
+                about["opened"] = [asked, _keep("opened", said, kept)]
+        return pack_payload(kept, about)
+
+    def recall(self, data: bytes) -> None:
+        """Go on with what `remember` gave."""
+        about, kept = unpack_payload(data)
+        self._next = KeyPair(raw_all(kept, "next")["private"])
+        if "pact" not in about:
+            return
+        pact = Pact(**(about["pact"] | {"cohort": tuple(about["pact"]["cohort"])}))
+        keys, own = raw_all(kept, "keys"), raw_all(kept, "own")
+        self._session = _Session(
+            pact,
+            share_graph(pact, keys),
+            Binding.of(pact, keys),
+            keys,
+            KeyPair(own["private"]),
+            (own["found"], self._kept("hidden", about["hidden"], kept)),
+            raw_all(kept, "shares"),
+        )
+        if "opened" in about:
+            asked, said = about["opened"]
+            self._session.opened = (asked, self._kept("opened", said, kept))
+
+    def _kept(self, name: str, about: Mapping[str, Any], kept: Payload) -> Reply:
+        upload = {
+            k.removeprefix(f"{name} "): b for k, b in kept.items() if k.startswith(f"{name} ")
+        }
+        return Reply(self.name, about["round"], upload, metrics=about["metrics"])
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
         """The upload and its weight under masks; row counts stay at home."""
@@ -232,6 +276,12 @@ class MaskSite:
             "parts": b"".join([*hidden, parts[name]]),
             "pads": b"".join(list_pad(bound, own, keys[s], s, name, about) for s in near),
         }
+
+
+def _keep(name: str, reply: Reply, kept: Payload) -> dict[str, Any]:
+    """Put the tensors of a reply among those that are kept; the rest of it. Rows never leave."""
+    kept |= {f"{name} {key}": bundle for key, bundle in reply.upload.items()}
+    return {"round": reply.round, "metrics": dict(reply.metrics)}
 
 
 def key_text(run: str, site: str, public: bytes) -> bytes:
