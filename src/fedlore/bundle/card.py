@@ -37,6 +37,7 @@ def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str
         f"- other columns: {header['policies']['extra']}",
         *_owner(owner),
         *_signer(members),
+        *_dates(known),
         "",
         "| feature | unit | scope |",
         "|---|---|---|",
@@ -93,6 +94,15 @@ def _owner(card: Card | None) -> list[str]:
 def _signer(members: Members) -> list[str]:
     signed = read_signature(members)
     return [] if signed is None else [f"- knowledge, signed by: {signer_words(signed)}"]
+
+
+def _dates(known: Knowledge) -> list[str]:
+    """That its rules have dates, and when they run out."""
+    if known.timeline is None:
+        return []
+    days = ", ".join(day.isoformat() for day in known.timeline.days)
+    said = [f"- knowledge, valid by dates: it changes on {days}, an answer is as of a day"]
+    return said + [f"- knowledge, runs out: {words}" for words in known.timeline.ends]
 
 
 def _scope(feature: Feature) -> str:

@@ -34,7 +34,8 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     if wrong:
         raise FedloreError(f"weights must be finite and in single precision: {wrong[0]}")
     try:
-        facts = bundle_facts(bundle.members)
+        day = None if bundle.timeline is None else bundle.timeline.day.isoformat()
+        facts = bundle_facts(bundle.members, as_of=day)
     except KnowledgeError as error:
         raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
     wrong = confusion_faults(facts.confusion, facts.known, facts.signature) + trust_faults(facts)

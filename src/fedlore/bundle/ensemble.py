@@ -118,8 +118,9 @@ def restore_ensemble(
     heard = heard_sources(known)
     hearing = any(one.get("kind") == "classes" and one.get("hears") for one in plain)
     if hearing and list(values.heard) != heard:  # their columns would be others
+        day = "" if known.timeline is None else f" as of {known.timeline.day}"
         raise Refused(
-            f"members of the mixture hear {_words(values.heard)}, the knowledge gives "
+            f"members of the mixture hear {_words(values.heard)}, the knowledge{day} gives "
             f"{_words(heard)}"
         )
     columns = int(torch.Size(shape).numel())

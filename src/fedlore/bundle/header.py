@@ -18,6 +18,7 @@ from ..errors import ConfigError, FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.scope import inputs_of
+from ..knowledge.timeline import Timeline
 from ..knowledge.views import Recalibrated
 from ..models.classifier import TaskName
 from ..models.client import PersonalModel
@@ -57,6 +58,11 @@ class Bundle:
     shape: tuple[int, ...] = ()  # of one row as the network takes it
     members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     holdings: tuple[CoveragePromise, ...] = ()  # what its sets and intervals promise, and to whom
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The dates of its rules, and the day that it answers as of; None: it has none."""
+        return self.personal.knowledge.timeline
 
     @property
     def knowledge_text(self) -> str:
@@ -144,6 +150,8 @@ def heard_through(known: Knowledge, header: Header) -> Knowledge:
     """The knowledge, its expert behind the confusion where there is one."""
     if header.confusion is None or known.line is not None:
         return known
+    if known.prediction is None and known.timeline is not None:
+        return known  # he is silent on this day
     k = len(known.schema.classes) if known.schema is not None else 0
     rows = header.confusion
     if len(rows) != k or any(len(row) != k for row in rows) or known.prediction is None:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
+from datetime import date
 from typing import Any
 
 from ..answers import Bins, Line
@@ -37,7 +38,8 @@ def store(
         line = None if bins is None else Line(bins, schema.unit)
         said = describe(replace(knowledge, schema=schema, line=line))
         files = pack_knowledge(said)
-        held = restore(files, plugins=plugins_in(files))  # loaded with the knowledge already
+        day = None if knowledge.timeline is None else knowledge.timeline.day
+        held = restore(files, plugins=plugins_in(files), as_of=day)  # loaded already
         equal = plain(describe(held)) == plain(said)
     except KnowledgeError as error:
         raise KnowledgeError(f"this knowledge cannot be stored in a bundle: {error}") from None
@@ -49,8 +51,10 @@ def store(
     return files, held
 
 
-def restore(members: Members, *, plugins: Collection[str] = ()) -> Knowledge:
-    """The knowledge of a bundle.
+def restore(
+    members: Members, *, plugins: Collection[str] = (), as_of: date | str | None = None
+) -> Knowledge:
+    """The knowledge of a bundle, where rules have dates as of a day.
 
     No code is run that the caller did not allow by name: functions are refused always, and kinds
     of source of other packages unless `plugins` has them, both before anything is imported.
@@ -65,16 +69,16 @@ def restore(members: Members, *, plugins: Collection[str] = ()) -> Knowledge:
             f"allow it by name if you trust it (plugins=['{barred[0]}'], --allow-plugin "
             f"{barred[0]})"
         )
-    return read_held(files)
+    return read_held(files, as_of=as_of)
 
 
-def read_held(where: Where) -> Knowledge:
+def read_held(where: Where, *, as_of: date | str | None = None) -> Knowledge:
     """The knowledge of a file about classes or about a number, for use in a bundle."""
     files, name = files_at(where)
     values = toml_in(files, name)
     if values.get("entry_points"):
         raise KnowledgeError(f"{name} allows entry points, and a bundle holds no code: {_INSTEAD}")
-    return Knowledge.read(where)
+    return Knowledge.read(where, as_of=as_of)
 
 
 def knowledge_members(members: Members) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from ..core.conformal import CoveragePromise
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.dates import day_of
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.signing import Signature
@@ -56,16 +57,27 @@ ENSEMBLE = "ensemble.safetensors"  # of a mixture
 OWN = ("bundle.json", "weights.safetensors", "card.md", ENSEMBLE, HOLDINGS, SIGNATURE)
 
 
-def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
+def read_bundle(
+    path: str | Path, *, plugins: Collection[str] = (), as_of: date | str | None = None
+) -> Bundle:
     """The bundle of a folder or a `.lore` file, once everything about it has been checked.
 
+    Where its rules have dates it answers as of a day: today, or the one that is named.
     A kind of source of another package is loaded where `plugins` names it, else refused.
     """
     members = read_members(path)
     try:
-        return open_members(members, plugins=plugins)
+        return open_members(members, plugins=plugins, as_of=as_of)
     except FedloreError as error:
         raise type(error)(f"'{path}': {error}") from None
+
+
+def bundle_on(bundle: Bundle, day: date | str | None = None) -> Bundle:
+    """The same bundle as of another day, or of today; itself where nothing differs between them."""
+    timeline, asked = bundle.timeline, day_of(day)
+    if timeline is None or asked == timeline.day:
+        return bundle
+    return open_members(bundle.members, plugins=plugins_in(bundle.members), as_of=asked)
 
 
 def write_bundle(bundle: Bundle, path: str | Path) -> None:
@@ -197,7 +209,11 @@ def bundle_members(
 
 
 def open_members(
-    members: Members, held: Knowledge | None = None, *, plugins: Collection[str] = ()
+    members: Members,
+    held: Knowledge | None = None,
+    *,
+    plugins: Collection[str] = (),
+    as_of: date | str | None = None,
 ) -> Bundle:
     """A bundle from its members: nothing in them is believed before it is checked.
 
@@ -211,7 +227,7 @@ def open_members(
         raise Refused(f"a bundle has no member '{min(extra)}'")
     header = read_header(members["bundle.json"])
     read_signature(members)
-    held = restore(members, plugins=plugins) if held is None else held
+    held = restore(members, plugins=plugins, as_of=as_of) if held is None else held
     check_agreement(header, held)
     if (header.ensemble is None) != (ENSEMBLE not in members):
         raise Refused(f"{ENSEMBLE} and the members in bundle.json belong together: one is missing")
@@ -251,7 +267,7 @@ def with_holdings(
 ) -> Bundle:
     """The same bundle with what its sets and intervals promise."""
     members = {**bundle.members, HOLDINGS: pack_holdings(holdings)}
-    return open_members(members, held, plugins=plugins_in(members))
+    return open_members(members, held, plugins=plugins_in(members), as_of=_day(bundle))
 
 
 def refuse_draft(bundle: Bundle, keys: Sequence[str] = (), *, needed: bool = False) -> None:
@@ -283,9 +299,14 @@ def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     header = json.loads(bundle.members["bundle.json"])
     header["policies"] = _policy_values(policies)
     members = {**bundle.members, "bundle.json": _json(header)}
-    held = restore(members, plugins=plugins_in(members))  # those of a bundle that was opened
+    # the plugins are those of a bundle that was opened
+    held = restore(members, plugins=plugins_in(members), as_of=_day(bundle))
     members["card.md"] = card_of(header, held, members).encode()
     return open_members(members, held)
+
+
+def _day(bundle: Bundle) -> date | None:
+    return None if bundle.timeline is None else bundle.timeline.day
 
 
 def _policy_values(policies: Policies) -> dict[str, object]:

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..kernel.cells import parse_day
+from ..kernel.dates import named_days, stretch_of
 from ..kernel.knowledge import Known, scope_of
 from ..kernel.prove import never_disagrees, never_empty, stays_inside
 from ..kernel.search import Verdict
+from ..kernel.sheets import DATES
 from ..kernel.sources import is_soft
 from ..words.certificate import LIMITS, SIGNED, SOFT, explain_claim
 
@@ -37,6 +40,7 @@ class Facts:
     signature: Mapping[str, Any] | None = None
     moves: Verdict | None = None  # of answers along the shapes
     graph: Mapping[str, str] | None = None  # how its outputs are computed, hashed
+    as_of: str | None = None  # the day that rules with dates were read as of
 
     def derive(self) -> dict[str, Any]:
         """The certificate, sealed by its hash."""
@@ -64,6 +68,11 @@ class Facts:
             "verdict": sum_up(claims),
             "limits": [*LIMITS, *[SOFT] * is_soft(known), *[SIGNED] * bool(self.signature)],
         }
+        if self.as_of is not None:  # and the days around it on which the rules are the same
+            stretch = stretch_of(named_days(self.texts), parse_day(self.as_of))
+            ends = {key: None if day is None else day.isoformat()
+                    for key, day in zip(DATES, stretch, strict=True)}  # fmt: skip
+            found |= {"as_of": self.as_of, "same": ends}
         return found | {"sha256": seal(found)}
 
     @property

@@ -10,6 +10,9 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from ..kernel.answers import said_of, sets_of
+from ..kernel.cells import parse_day
+from ..kernel.dates import as_of as day_texts
+from ..kernel.dates import named_days
 from ..kernel.graph.evaluate import Numpy
 from ..kernel.graph.knowledge import (
     Part,
@@ -111,7 +114,7 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         untested = {"monotone": rows}
     else:
         members = read_members(subject)
-        facts = bundle_facts(members, said["graph"])
+        facts = bundle_facts(members, said["graph"], as_of=said.get("as_of"))
         header = read_json(members["bundle.json"], "bundle.json")
         yield _line("names, policy and layers", header_faults(header, facts.known, facts.target))
         untested = {"inside-range": try_definition(facts.known)}
@@ -177,8 +180,9 @@ def _same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def bundle_facts(members: Mapping[str, bytes], graph: Any = None) -> Facts:
-    """All that a bundle's certificate is derived from; `graph` is not in it."""
+def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any = None) -> Facts:
+    """All that a bundle's certificate is derived from; `graph` is not in it, and neither the day
+    that rules with dates are read as of."""
     texts = knowledge_texts(members)
     header = read_json(members["bundle.json"], "bundle.json")
     ensemble, tensors = header.get("ensemble"), None
@@ -187,7 +191,7 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None) -> Facts:
         wrong = mixture_faults(ensemble, tensors)
         if wrong:
             raise KnowledgeError(wrong[0])
-    known = read_confused(texts, header["confusion"])
+    known = read_confused(texts, header["confusion"], as_of)
     signed = members.get("signature.json")
     expert = header["rely"] if ensemble is None else ensemble["expert"]
     return Facts(
@@ -202,6 +206,7 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None) -> Facts:
         None if signed is None else read_json(signed, "signature.json"),
         monotone(known, header, tensors) if known.directions else None,
         graph,
+        as_of,
     )
 
 
@@ -211,7 +216,8 @@ def graph_facts(graph: Graph, said: Mapping[str, Any]) -> tuple[Facts, int | Non
     What a graph does not say itself is taken from the certificate, to be held against its nodes.
     """
     texts = graph.knowledge()
-    known, moves, rows = read_confused(texts, said["confusion"]), None, None
+    as_of, moves, rows = said.get("as_of"), None, None
+    known = read_confused(texts, said["confusion"], as_of)
     if known.directions:
         moves, rows = monotone_rows(known, graph.run, said["expert"])
         told = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "proved")
@@ -229,14 +235,24 @@ def graph_facts(graph: Graph, said: Mapping[str, Any]) -> tuple[Facts, int | Non
         said["signature"],
         moves,
         graph.digests(),
+        as_of,
     )
     return facts, rows
 
 
-def read_confused(texts: Mapping[str, str], rows: Any) -> Known:
-    """The knowledge, its expert behind his confusion."""
-    known = read_knowledge(texts)
-    return known if rows is None else replace(known, confusion=np.array(rows, dtype=np.float64))
+def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Known:
+    """The knowledge as of the day that is named, its expert behind his confusion."""
+    dated = bool(named_days(texts))
+    if dated != isinstance(as_of, str):
+        raise KnowledgeError(
+            "its rules have dates, and no day is named that they are read as of"
+            if dated
+            else "a day is named, and no rule has a date"
+        )
+    known = read_knowledge(day_texts(texts, parse_day(as_of)) if dated else texts)
+    if rows is None or not known.predict.sources:
+        return known
+    return replace(known, confusion=np.array(rows, dtype=np.float64))
 
 
 def name_faults(graph: Graph, facts: Facts) -> list[str]:
@@ -244,6 +260,7 @@ def name_faults(graph: Graph, facts: Facts) -> list[str]:
     known, said = facts.known, dict(graph.metadata)
     plain = {"fedlore.format": "1", "fedlore.opset": "17", "fedlore.client": facts.client}
     plain |= {"fedlore.bundle": digest(manifest(facts.files))}
+    plain |= {} if facts.as_of is None else {"fedlore.as_of": facts.as_of}
     wrong = [key for key, value in plain.items() if said.pop(key, None) != value]
     values: dict[str, Any] = {"features": feature_values(known, missing=False)}
     values |= {"classes": list(known.classes)} if facts.target is None else {"target": facts.target}

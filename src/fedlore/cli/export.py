@@ -10,13 +10,14 @@ import typer
 from ..bundle import Bundle, Policies, read_bundle, write_bundle
 from ..bundle.certify import certify as issue
 from ..bundle.certify import write_certificate
-from ..bundle.store import with_policies
+from ..bundle.store import bundle_on, with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..experiments.weights import approaches_kept, find_bundle, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
+from .dates import say_dates
 from .lint import AcceptOption, refuse_bundle
-from .options import PluginOption
+from .options import AsOfOption, PluginOption
 from .screen import ExitCode, current_screen
 
 
@@ -35,6 +36,7 @@ def export(
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
     ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+    as_of: AsOfOption = None,
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
@@ -44,12 +46,14 @@ def export(
     said = {} if extra is None else {"extra": extra}
     policies = build(Policies, said)
     if _is_bundle(source):
-        found = read_bundle(source, plugins=plugins or ())
+        found = read_bundle(source, plugins=plugins or (), as_of=as_of)
         own = asdict(found.policies)  # it keeps what nothing else was said about
         found = with_policies(found, build(Policies, own | said)) if said else found
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
     screen = current_screen()
+    found = bundle_on(found, as_of)
+    say_dates(found, screen)
     ensemble = source if source.is_dir() and not _is_bundle(source) else source.parent
     refuse_bundle(found, screen, accept=accept, ensemble=ensemble)
     if out is not None:
@@ -63,7 +67,8 @@ def export(
         from ..bundle.onnx import write_bundle_onnx
 
         write_bundle_onnx(found, onnx)
-        screen.say(f"{found.client}: graph written to {onnx}")
+        day = "" if found.timeline is None else f" as of {found.timeline.day}"
+        screen.say(f"{found.client}: graph{day} written to {onnx}")
     made = {"client": found.client, "task": found.task, "fingerprint": found.fingerprint}
     screen.give({**made, "bundle": out, "onnx": onnx})
 
@@ -120,6 +125,7 @@ def certify_command(
     out: Annotated[
         Path | None, typer.Option(help="Where to write it; BUNDLE.certificate.json by default.")
     ] = None,
+    as_of: AsOfOption = None,
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
@@ -128,7 +134,8 @@ def certify_command(
     Exit code 0: everything was proved; 1: something was refuted or could not be decided (the
     certificate says so); 2: the bundle cannot be certified.
     """
-    screen, opened = current_screen(), read_bundle(bundle, plugins=plugins or ())
+    screen, opened = current_screen(), read_bundle(bundle, plugins=plugins or (), as_of=as_of)
+    say_dates(opened, screen)
     refuse_bundle(opened, screen, accept=accept, ensemble=bundle.parent)
     values = issue(opened)
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")

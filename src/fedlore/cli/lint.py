@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +11,13 @@ import typer
 from rich.text import Text
 
 from ..core.examples import Examples
-from ..errors import KnowledgeError
+from ..errors import ConfigError, KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..look.tables import TextTable
+from .options import AsOfOption
 from .screen import ExitCode, Screen, current_screen
 
 if TYPE_CHECKING:  # who checks a table does not wait for it
@@ -67,9 +68,11 @@ def refuse_bundle(
     refuse_conflicts(knowledge_members(bundle.members), name, screen, accept=accept)
 
 
-def check_with_rows(knowledge: Path, data: Path | None) -> tuple[Checkup, Examples | None]:
+def check_with_rows(
+    knowledge: Path, data: Path | None, as_of: str | None = None
+) -> tuple[Checkup, Examples | None]:
     """What was found, and the labelled rows of classes that it was found on."""
-    found = check_file(knowledge)
+    found = check_file(knowledge, as_of=as_of)
     schema = None if found.knowledge is None else found.knowledge.schema
     if data is None or schema is None:
         return found, None
@@ -88,17 +91,26 @@ _COLUMNS = ("table", "rule", "rows", "overlaps", "conflicts", "decides", "accura
 def lint(
     knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml.")],
     data: Annotated[Path | None, typer.Option(help="Labelled rows, CSV or Parquet.")] = None,
+    as_of: AsOfOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write what is valid on the day of --as-of to this file.")
+    ] = None,
 ) -> None:
     """Check a knowledge file: its tables, its formulas, and how they fit the data.
 
     Exit code 0: no errors; 1: findings of severity error; 2: the input cannot be used.
     """
-    found, rows = check_with_rows(knowledge, data)
+    if out is not None and as_of is None:
+        raise ConfigError("--out writes the knowledge of one day: say which with --as-of")
+    found, rows = check_with_rows(knowledge, data, as_of)
     rules: list[dict[str, object]] = []
     if rows is not None:
         rules = report_rules(found.tables, rows)
     screen = current_screen()
     _show(found, rules, screen)
+    if out is not None and found.knowledge is not None:
+        replace(found.knowledge, timeline=None).write(out)
+        screen.say(f"the knowledge of {as_of} is written to {out}")
     audit = None if found.audit is None else asdict(found.audit)
     findings = [finding.as_row() for finding in found.findings]
     screen.give({"findings": findings, "rules": rules, "audit": audit})
@@ -120,6 +132,8 @@ def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> Non
         screen.say(str(found.audit))
     if found.knowledge is not None:
         screen.say(f"knowledge {found.fingerprint[:12]}")
+        if found.knowledge.timeline is not None:
+            screen.say(found.knowledge.timeline.sentence)
     words = {"error": "error", "warning": "warning", "info": "remark"}
     counts = {word: sum(f.severity == s for f in found.findings) for s, word in words.items()}
     said = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())

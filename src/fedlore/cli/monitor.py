@@ -70,7 +70,9 @@ def monitor_command(
         return MeasuredRows(*read_labelled(found, path, form=form), days or (), lots)
 
     rows = read(measured, day)
-    before = None if reference is None else read(reference, None)
+    # rows of before have days where rules have dates: they are held against those of their day
+    before_day = None if found.timeline is None else day
+    before = None if reference is None else read(reference, before_day)
     place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.monitor")
     with lock_record(place, found, reference=before, in_lots=lot is not None, alarm=alarm) as kept:
         report = monitor_rows(kept, found, rows)

@@ -27,7 +27,9 @@ from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
+from .dates import say_dates
 from .options import (
+    AsOfOption,
     DecimalOption,
     EncodingOption,
     FileForm,
@@ -68,6 +70,7 @@ def predict_command(
         str, typer.Option(help="A row that cannot be answered: stop, skip, or mark it.")
     ] = "mark",
     extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
+    as_of: AsOfOption = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -77,8 +80,9 @@ def predict_command(
 ) -> None:
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
     torch.set_num_threads(threads)
-    found = read_bundle(bundle, plugins=plugins or ())
+    found = read_bundle(bundle, plugins=plugins or (), as_of=as_of)
     screen = current_screen()
+    say_dates(found, screen)
     policies = build(Policies, {"extra": extra or found.policies.extra})
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)

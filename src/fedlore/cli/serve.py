@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from ..errors import FedloreError
+from ..kernel.cells import parse_day
+from .dates import say_dates
 from .lint import AcceptOption, refuse_bundle
-from .options import PluginOption
+from .options import AsOfOption, PluginOption
 from .screen import current_screen, explain_stop
 
 
@@ -33,6 +35,7 @@ def serve_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
     ] = False,
+    as_of: AsOfOption = None,
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
@@ -51,8 +54,9 @@ def serve_command(
         raise FedloreError("--reference gives the claims of a record: name one with --monitor")
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
-    opened = read_bundle(bundle, plugins=plugins or ())
+    opened = read_bundle(bundle, plugins=plugins or (), as_of=as_of)
     screen = current_screen()
+    say_dates(opened, screen)
     refuse_bundle(opened, screen, accept=accept, ensemble=bundle.parent)
     guarded = "needs a token" if token else "open to whoever can connect"
 
@@ -73,6 +77,7 @@ def serve_command(
             limits=limits,
             insecure=insecure,
             record=record,
+            as_of=None if as_of is None else parse_day(as_of),
             on_ready=ready,
         )
     screen.say("stopped")

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -62,6 +63,31 @@ class Levels:
 
 Condition = NumberSpans | Levels
 
+
+class Validity(NamedTuple):
+    """The days on which something holds."""
+
+    since: date | None = None  # the first of them; None: from the beginning
+    until: date | None = None  # the first on which it holds no more; None: without end
+
+    def holds(self, day: date) -> bool:
+        return (self.since is None or self.since <= day) and (
+            self.until is None or day < self.until
+        )
+
+    def within(self, other: "Validity") -> "Validity":
+        """The days of both."""
+        starts = [day for day in (self.since, other.since) if day is not None]
+        ends = [day for day in (self.until, other.until) if day is not None]
+        return Validity(max(starts, default=None), min(ends, default=None))
+
+    @property
+    def empty(self) -> bool:
+        return self.since is not None and self.until is not None and self.until <= self.since
+
+
+ALWAYS = Validity()
+
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _COMPARISON = re.compile(rf"(<=|>=|<|>|=)?\s*({_NUMBER})")
 _BETWEEN = re.compile(rf"([\[(]?)\s*({_NUMBER})\s*\.\.(?!\.)\s*({_NUMBER})\s*([\])]?)")
@@ -80,6 +106,7 @@ _PLAIN = re.compile(r"\w+(?:[ .+/-]\w+)*")  # a name that needs no quotes
 _SHARE = r"(\d+(?:[.,]\d+)?|[.,]\d+)"
 _DECIMAL = re.compile(_SHARE)
 _PERCENT = re.compile(rf"{_SHARE}\s*%")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CASES = re.compile(r"(?:in\s+)?(\d+)\s*(?:of|in|out of|/)\s*(\d+)(?:\s+cases)?", re.IGNORECASE)
 
 
@@ -100,9 +127,9 @@ def parse_condition(text: str, feature: Feature) -> Condition | None:
             "a point (0.9), and lists with a space after the comma (in 3, 5)"
         )
     items = _items(listed[2]) if listed else [plain]
-    spans = _union(_span(item, text, feature) for item in items)
+    spans = join_spans(_span(item, text, feature) for item in items)
     if listed and listed[1].lower() == "not":
-        spans = _rest(spans)
+        spans = rest_of(spans)
     if not spans:
         raise KnowledgeError(f"no number satisfies {short(text)}")
     return NumberSpans(spans)
@@ -280,6 +307,16 @@ def check_confidence(value: float, said: str) -> float:
     return value
 
 
+def parse_day(text: str) -> date:
+    """A day as 2025-06-01, and in no other way."""
+    try:
+        if _DAY.fullmatch(text) is None:
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise KnowledgeError(f"{short(text)} is no date: write it as 2025-06-01") from None
+
+
 def _decimal(text: str) -> float:
     return float(text.replace(",", "."))
 
@@ -336,7 +373,7 @@ def _number(text: str, cell: str) -> float:
     return value + 0.0  # -0 and 0 are one number
 
 
-def _union(spans: Iterable[Span]) -> tuple[Span, ...]:
+def join_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].stop:
@@ -346,7 +383,7 @@ def _union(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-def _rest(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+def rest_of(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     """All numbers that lie in none of the spans."""
     starts = (START, *(span.stop for span in spans))
     stops = (*(span.start for span in spans), STOP)

@@ -4,7 +4,9 @@ The one reader of the file. The kernel makes its tree of what is read here, the 
 models; both open a table, a formula or limits by the entry that stands here.
 """
 
+import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -344,3 +346,43 @@ def read_entry(values: Mapping[str, Any], side: str) -> TableEntry | FormulaEntr
     except ConfigError as error:
         raise KnowledgeError(f"a source of [{side}]: {error}") from None
     return found
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def dump(values: Mapping[str, Any], path: str = "") -> str:
+    """A document, or the part of one below `path`: scalars and lists first, then tables."""
+    lines, below = [], []
+    for key, value in values.items():
+        name = f"{path}.{_key(key)}" if path else _key(key)
+        if isinstance(value, Mapping):
+            below.append(f"[{name}]\n{dump(value, name)}")
+        elif _is_tables(value):
+            below += [f"[[{name}]]\n{dump(part, name)}" for part in value]
+        else:
+            lines.append(f"{_key(key)} = {_value(value)}\n")
+    return "\n".join(["".join(lines), *below] if lines else below)
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], Mapping)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _text(value: str) -> str:
+    # JSON's escapes are TOML's too, but TOML also wants DEL escaped
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return str(value).lower()  # true, false
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise KnowledgeError(f"cannot write a {type(value).__name__} to a file")

@@ -39,11 +39,16 @@ class Finding:
     case: str = ""  # which sentence, of a kind that has several
     region: Mapping[str, str] = field(default_factory=dict)  # feature -> the cell that describes it
     counterexample: Mapping[str, float | str] = field(default_factory=dict)  # one whole row
+    days: tuple[tuple[str, str], ...] = ()  # since and until, where it is so on some days only
 
     def words(self, language: str | None = None) -> tuple[str, str]:
         """What was found, and what to do about it."""
         args = {"region": self.region, "row": self.counterexample, **self.args}
-        return say_finding(self.kind, self.case, args, language)
+        message, suggestion = say_finding(self.kind, self.case, args, language)
+        if self.days:
+            args = {"days": self.days, "message": message}
+            message = say_finding("days", "", args, language)[0]
+        return message, suggestion
 
     @property
     def message(self) -> str:
@@ -61,7 +66,8 @@ class Finding:
 
     def as_row(self) -> dict[str, Any]:
         """The finding as nested plain values, with its words."""
-        return asdict(self) | {"message": self.message, "suggestion": self.suggestion}
+        values = asdict(self) | {"message": self.message, "suggestion": self.suggestion}
+        return values if self.days else {k: v for k, v in values.items() if k != "days"}
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:

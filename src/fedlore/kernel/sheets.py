@@ -5,18 +5,22 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Literal
 
 from ..errors import KnowledgeError, unknown
 from .cells import (
+    ALWAYS,
     LONGEST,
     Closed,
     Condition,
     TableKind,
+    Validity,
     format_condition,
     parse_condition,
     parse_confidence,
+    parse_day,
     parse_outcome,
     short,
     single_spans,
@@ -29,7 +33,8 @@ _FAULT = "table"  # the code of errors raised here
 MOST_RULES = 100_000
 MOST_FINDINGS = 100
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column
-EXTRAS = ("priority", "confidence", "rule", "note")
+DATES = ("from", "until")  # columns of the days on which a rule holds
+EXTRAS = ("priority", "confidence", "rule", "note", *DATES)
 SEPARATORS = ",;\t|"
 _HEADER = re.compile(r"([^\[\]]*?)\s*(?:\[([^\[\]]*)\])?")
 
@@ -75,6 +80,7 @@ class Rule:
     priority: float = 0.0  # the smallest number speaks first, as in "priority 1"
     name: str = ""
     note: str = ""
+    validity: Validity = ALWAYS  # the days on which it holds, in a file that is read as a whole
     place: Place = field(default=Place(), compare=False)
 
     @cached_property
@@ -145,8 +151,13 @@ def examine_rules(
     policy: TablePolicy | None = None,
     outcome: str | None = None,
     confidence: float | None = None,
+    dated: bool = False,
 ) -> tuple[Rules | None, list[Finding]]:
-    """The rules of a sheet, or None and all that is wrong with it."""
+    """The rules of a sheet, or None and all that is wrong with it.
+
+    Rules with dates are refused, as they must not be taken for rules of all days, unless the
+    caller says that it reads a whole file, `dated`.
+    """
     findings: list[Finding] = []
     rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
     if kind not in POLICIES:
@@ -167,6 +178,8 @@ def examine_rules(
     for row, cells in rows[1:]:
         rule, own = _rule(page, row, cells, columns, features, classes, kind, findings)
         rules.append(rule)
+        if rule.validity != ALWAYS and not dated:
+            findings.append(Finding("error", "cell", page.place(row), {"error": _DATED}))
         confidences.append(own or confidence or 1.0)
         if len(findings) >= MOST_FINDINGS:
             break
@@ -178,6 +191,12 @@ def examine_rules(
     if findings:
         return None, findings
     return Rules(tuple(rules), policy, tuple(confidences)), []
+
+
+_DATED = (
+    "the rule holds on some days only: name its table in a knowledge.toml, which is read as of a "
+    "day, or leave the columns 'from' and 'until' out"
+)
 
 
 def _rule(
@@ -193,6 +212,7 @@ def _rule(
     """A rule, and its confidence where it says one."""
     conditions: list[tuple[int, Condition]] = []
     values: dict[str, str] = {}
+    days: dict[str, date | None] = {}
     chosen: tuple[int, ...] = ()
     priority, confidence = 0.0, None
     if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
@@ -200,6 +220,9 @@ def _rule(
         findings.append(Finding("error", "cell", page.place(row), args, "width"))
     for column, cell in zip(columns, cells, strict=False):
         try:
+            if column.role in DATES:
+                days[column.role] = parse_date_cell(cell)
+                continue
             if isinstance(cell, Broken):
                 raise KnowledgeError(f"the cell cannot be read: {cell.reason}")
             if len(cell) > LONGEST:
@@ -227,9 +250,18 @@ def _rule(
         priority=priority,
         name=values.get("rule", ""),
         note=values.get("note", ""),
+        validity=Validity(days.get("from"), days.get("until")),
         place=page.place(row),
     )
     return rule, confidence
+
+
+def parse_date_cell(cell: SheetCell) -> date | None:
+    """The day in a cell, be it a date of the spreadsheet or its text; None in an empty one."""
+    text = cell.shown.removesuffix(" 00:00:00") if isinstance(cell, Broken) else cell
+    if isinstance(cell, Broken) and not text:
+        raise KnowledgeError(f"the cell cannot be read: {cell.reason}")
+    return parse_day(text.strip()) if text.strip() not in ("", "-") else None
 
 
 def _priority(cell: str) -> float:

@@ -1,9 +1,7 @@
-"""Where the files of a piece of knowledge lie, in a folder or in memory, and TOML as text."""
+"""Where the files of a piece of knowledge lie, in a folder or in memory."""
 
-import json
-import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +9,7 @@ from typing import Any, Protocol
 from ..config import toml_fault
 from ..errors import KnowledgeError
 from ..kernel.document import FILE as FILE
+from ..kernel.document import dump as dump
 
 _FAULT = "knowledge-file"  # the code of errors raised here
 
@@ -78,43 +77,3 @@ def toml_in(files: Files, name: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         shown = files.path(name) or name
         raise KnowledgeError(f"'{shown}' is not valid TOML: {toml_fault(data, error)}") from None
-
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def dump(values: Mapping[str, Any], path: str = "") -> str:
-    """A document, or the part of one below `path`: scalars and lists first, then tables."""
-    lines, below = [], []
-    for key, value in values.items():
-        name = f"{path}.{_key(key)}" if path else _key(key)
-        if isinstance(value, Mapping):
-            below.append(f"[{name}]\n{dump(value, name)}")
-        elif _is_tables(value):
-            below += [f"[[{name}]]\n{dump(part, name)}" for part in value]
-        else:
-            lines.append(f"{_key(key)} = {_value(value)}\n")
-    return "\n".join(["".join(lines), *below] if lines else below)
-
-
-def _is_tables(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], Mapping)
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _text(key)
-
-
-def _text(value: str) -> str:
-    # JSON's escapes are TOML's too, but TOML also wants DEL escaped
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int | float):
-        return str(value).lower()  # true, false
-    if isinstance(value, Sequence):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    raise KnowledgeError(f"cannot write a {type(value).__name__} to a file")

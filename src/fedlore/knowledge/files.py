@@ -1,10 +1,12 @@
 """knowledge.toml: one site's knowledge, as an expert writes it. It never leaves the site."""
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from ..answers import Axis, Bins, Classes, Line
 from ..config import build
 from ..errors import KnowledgeError
 from ..kernel import document
+from ..kernel.dates import SIDES, date_keys, day_of, split_source
 from ..kernel.document import FILE, Card
 from ..kernel.schema import Feature, Schema, in_order
 from .combine import AllOf, AnyOf, Average, FirstOf
-from .content import Files, Where, dump, files_at, toml_in
+from .content import Files, Packed, Where, dump, files_at, toml_in
 from .rowtrust import read_trust, trust_values
 from .shapes.shape import SiteShapes, shape_values
 from .soft import soften, split_prediction, split_ranges
@@ -31,6 +34,7 @@ from .sources.catalog import (
     source_of,
 )
 from .sources.kind import Setting
+from .timeline import Timeline, has_dates, members_on
 
 Stated = Any  # a `Knowledge`, whose file reads and writes by this one
 
@@ -89,7 +93,8 @@ class KnowledgeDocument(document.Document):
         """Refuse sources, λ and shapes that cannot be read."""
         for side, sources in (("predict", self.predict.sources), ("range", self.range.sources)):
             for place, source in enumerate(sources):
-                check_entry(source, f"{side}.sources[{place}]")
+                where = f"{side}.sources[{place}]"
+                check_entry(split_source(source, f"[{where}] ")[0], where)
         read_trust(self.trust, self.schema)
         assert self.shapes is None or self.shapes  # read, and so checked
 
@@ -109,15 +114,73 @@ def read_document(where: Where, *, unchecked: bool = False) -> KnowledgeDocument
     return document
 
 
-def read_parts(where: Where) -> tuple[str, dict[str, Any]]:
-    """The name of a knowledge file, and all that it says: the fields of `Knowledge`."""
+def read_parts(where: Where, day: date | str | None = None) -> tuple[str, dict[str, Any]]:
+    """The name of a knowledge file, and all that it says on a day: the fields of `Knowledge`.
+
+    Of a file without dates every day is the same; else it is today unless somebody names one.
+    """
     files, name = files_at(where)
     document = read_document(where)
-    setting = setting_of(document, files)
+    predict, ranges = open_whole(document, files, name)
+    packed = pack_whole(where, document, predict, ranges)
+    if packed is None:
+        return name, assemble(document, predict, ranges)
+    found = Timeline(*packed, day_of(day))
+    with naming(f"{name}, as of {found.day}"):
+        parts = read_on(found)
+    return name, parts | {"timeline": found}
+
+
+def open_whole(document: KnowledgeDocument, files: Files, name: str) -> tuple[list[Any], list[Any]]:
+    """The models of all sources, whatever their dates."""
     said, allowed = document.answers.asked
-    predict = open_sources(document.predict.sources, said, setting, name)
-    ranges = open_sources(document.range.sources, allowed, setting, name)
-    return name, assemble(document, predict, ranges)
+    setting = replace(setting_of(document, files), dated=True)
+    predict, ranges = (
+        tuple(split_source(one)[0] for one in side.sources)
+        for side in (document.predict, document.range)
+    )
+    return (
+        open_sources(predict, said, setting, name),
+        open_sources(ranges, allowed, setting, name),
+    )
+
+
+def pack_whole(
+    where: Where, document: KnowledgeDocument, predict: list[Any], ranges: list[Any]
+) -> tuple[dict[str, bytes], dict[str, Any]] | None:
+    """A file with dates, packed and as described values; None where it has none."""
+    sources = {"predict": document.predict.sources, "range": document.range.sources}
+    said = {"predict": predict, "range": ranges}
+    if not has_dates(itertools.chain(*sources.values()), leaves(*predict, *ranges)):
+        return None
+    if document.shape.sources:
+        raise KnowledgeError(
+            "a file with [shape] holds no dates: a network is trained to keep its shapes beside "
+            "the rules of all days; leave out one of the two"
+        )
+    files, name = files_at(where)
+    values = toml_in(files, name)
+    values.pop("examples", None)
+    for side, models in said.items():
+        if models:
+            pairs = zip(models, sources[side], strict=True)
+            values[side] = {
+                **values[side],
+                "sources": [
+                    source_of(model, document.schema) | date_keys(split_source(source)[1])
+                    for model, source in pairs
+                ],
+            }
+    return pack_knowledge(values), {side: values[side] for side in SIDES if side in values}
+
+
+def read_on(timeline: Timeline) -> dict[str, Any]:
+    """The fields of `Knowledge` on the day of a timeline; what is read here has no dates."""
+    members = members_on(timeline.members, timeline.day)
+    document = read_document(members)
+    setting, (said, allowed) = setting_of(document, Packed(members)), document.answers.asked
+    predict = open_sources(document.predict.sources, said, setting, FILE)
+    return assemble(document, predict, open_sources(document.range.sources, allowed, setting, FILE))
 
 
 def setting_of(document: KnowledgeDocument, files: Files) -> Setting:
@@ -189,7 +252,28 @@ def pack_knowledge(values: Mapping[str, Any], *, check: bool = False) -> dict[st
 
 
 def describe(knowledge: Stated) -> dict[str, Any]:
-    """Knowledge as the values of a document; files stand for themselves, see `Attached`."""
+    """Knowledge as the values of a document; files stand for themselves, see `Attached`.
+
+    Of a file with dates all days are described, not the one that it was read as of.
+    """
+    values = describe_day(knowledge)
+    timeline: Timeline | None = knowledge.timeline
+    if timeline is None:
+        return values
+    as_read = describe_day(type(knowledge)(**read_on(timeline)))
+    for side in SIDES:
+        now, then = (plain((one.get(side) or {}).get("sources")) for one in (values, as_read))
+        if now != then:
+            raise KnowledgeError(
+                f"[{side}] holds dates and was changed after it was read as of {timeline.day}: "
+                "write what is valid on a day to a file of its own (fedlore lint --as-of DAY --out "
+                "FILE), and change that"
+            )
+    return {k: v for k, v in values.items() if k not in SIDES} | dict(timeline.values)
+
+
+def describe_day(knowledge: Stated) -> dict[str, Any]:
+    """The same of the day that knowledge is as of, without any date."""
     schema = knowledge.schema
     if schema is None:
         raise KnowledgeError("knowledge without a schema cannot be written: name its features")

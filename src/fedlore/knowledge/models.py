@@ -7,7 +7,7 @@ possible (appendix C). The axis of the answers says what each must look like.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, overload
 
@@ -26,9 +26,12 @@ from .protocols import Card, Conflict, Outside, PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
 from .shapes.shape import Orders, SiteShapes, ears_for
 from .soft import place_within
+from .timeline import Timeline
 from .views import unveil
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from torch import Tensor
 
 
@@ -51,6 +54,8 @@ class Knowledge:
     spread: float | None = None  # σ of a number: the P-KM as a normal around it, not one bin
     empty: Empty | None = None  # where ranges leave nothing; None: as they say themselves
     least_trust: float = 0.0  # λ at prediction, at least, whatever rows say (lore weighs by rows)
+    # of rules with dates: all of them, and the day that this is as of
+    timeline: Timeline | None = field(default=None, compare=False, repr=False)
     measured: str = ""  # the column of the number behind ordered classes, to learn places from
 
     def __post_init__(self) -> None:
@@ -89,12 +94,15 @@ class Knowledge:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
 
     @staticmethod
-    def read(where: Where) -> Knowledge:
-        """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name."""
+    def read(where: Where, *, as_of: date | str | None = None) -> Knowledge:
+        """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name.
+
+        Where rules have dates it is what is valid today, or on another day.
+        """
         from .files import read_parts
         from .sources.catalog import naming
 
-        name, parts = read_parts(where)
+        name, parts = read_parts(where, as_of)
         with naming(name):
             return Knowledge(**parts)
 

@@ -172,6 +172,22 @@ _OF = ("prediction", "lower", "upper")
 _EMPTY = dict.fromkeys(("limits", "above", "below"), _LIMITS)
 _EMPTY |= dict.fromkeys(("error", "first", "all"), _SOURCES)
 
+
+def _stretches(a: Mapping[str, Any]) -> str:
+    """On which days something is so, and what."""
+    texts = []
+    for since, until in a["days"]:
+        ends = (since and f"from {since}", until and f"until {until}")
+        texts.append(" ".join(end for end in ends if end))
+    return f"{' and '.join(texts)}: {a['message']}"
+
+
+def _ended(a: Mapping[str, Any]) -> str:
+    some = ", ".join(a["of"][:SHOWN])
+    more = f" and {len(a['of']) - SHOWN} more" if len(a["of"]) > SHOWN else ""
+    return f"no longer valid on {a['day']}: {some}{more}"
+
+
 #: Kind, or kind/case -> what was found, what to do.
 FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     # faults that were refused with a sentence of their own
@@ -198,6 +214,26 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
             + f", found {a['found']}"
         ),
         "",
+    ),
+    # dates
+    "days": (_stretches, ""),
+    "date-empty": (
+        "{of} holds on no day: it begins on {since}, and {until} is the first day without it",
+        "correct one of the two dates",
+    ),
+    "date-past": (_ended, "keep it for fedlore monitor and older answers, or delete it"),
+    "date-gap/table": (
+        "from {since} until {until} no rule of the table is valid",
+        "close the gap, or leave it so on purpose",
+    ),
+    "date-gap/side": (
+        "from {since} until {until} nothing of [{side}] is valid",
+        "close the gap, or leave it so on purpose",
+    ),
+    "run-out": ("nothing of [{side}] is valid from {end} on", "write new rules before that day"),
+    "gave-up/stretches": (
+        "gave up: the first {most} of {all} stretches of time were checked",
+        "delete rules that ended long ago",
     ),
     # rules by themselves
     "no-effect": (

@@ -116,7 +116,33 @@ _OF = ("prediction", "lower", "upper")
 _EMPTY = dict.fromkeys(("limits", "above", "below"), _LIMITS)
 _EMPTY |= dict.fromkeys(("error", "first", "all"), _SOURCES)
 
+
+def _stretches(a: Mapping[str, Any]) -> str:
+    texts = []
+    for since, until in a["days"]:
+        texts.append(f"{f'自 {since} 起' if since else ''}{f'至 {until} 前' if until else ''}")
+    return f"{'，'.join(texts)}：{a['message']}"
+
+
+def _ended(a: Mapping[str, Any]) -> str:
+    more = f" 等 {len(a['of'])} 条" if len(a["of"]) > 5 else ""
+    return f"到 {a['day']} 已不再有效：{'、'.join(a['of'][:5])}{more}"
+
+
 FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
+    "days": (_stretches, ""),
+    "date-empty": (
+        "{of} 没有一天有效：它从 {since} 开始，而 {until} 起已不再有效",
+        "更正这两个日期之一",
+    ),
+    "date-past": (_ended, "为 fedlore monitor 和以前的答案保留它，或者删除它"),
+    "date-gap/table": ("自 {since} 起至 {until} 前，表中没有有效的规则", "补上空档，或有意留空"),
+    "date-gap/side": (
+        "自 {since} 起至 {until} 前，[{side}] 中没有任何内容有效",
+        "补上空档，或有意留空",
+    ),
+    "run-out": ("自 {end} 起，[{side}] 中没有任何内容有效", "在那天之前写出新的规则"),
+    "gave-up/stretches": ("已放弃：{all} 个时间段中只检查了前 {most} 个", "删除早已结束的规则"),
     "cell": ("{error}", ""),
     "header": ("{error}", ""),
     "source": ("{error}", ""),

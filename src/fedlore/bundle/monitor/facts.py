@@ -3,14 +3,20 @@
 A fact is a number for a row and a question, or nothing where the row says nothing about it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ...answers.axis import axis_of
+from ...data.rows.cells import read_date
+from ...errors import FedloreError
+from ...kernel.cells import Validity
+from ...kernel.dates import stretches_of
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
@@ -22,6 +28,7 @@ from ...knowledge.tables.table import Table
 from ...knowledge.views import Recalibrated
 from ..header import Bundle
 from ..predict import answer_rows, shape_rows
+from ..store import bundle_on
 
 #: `rule` and `range`: a fault is 1, and a claim says how many there are at most. The others are
 #: numbers whose order says nothing while nothing changes; `miss` is how far a rule's number lies
@@ -51,9 +58,68 @@ class Fact:
     claimed: float | None = None  # how many faults it admits itself, of a rule with a confidence
 
 
+def find_facts(
+    bundle: Bundle, x: Tensor, y: Tensor, days: Sequence[str] = (), *, every: bool = False
+) -> list[Fact]:
+    """Every question that a bundle raises, in an order of its own, with what n rows answer.
+
+    Where rules have dates each row is held against those of its own day, one without a day against
+    those that the bundle was read with. Then questions are those of the days of the rows, or with
+    `every` of all days.
+    """
+    timeline = bundle.timeline
+    if timeline is None:
+        return _ask_day(bundle, x, y)
+    when = [_read_day(text) or timeline.day for text in days]
+    when = when or [timeline.day] * len(x)
+    found: dict[str, Fact] = {}
+    for stretch in stretches_of(timeline.days):
+        rows = [row for row, day in enumerate(when) if stretch.holds(day)]
+        if not rows and not every:
+            continue
+        day = when[rows[0]] if rows else stretch.since or (stretch.until or date.max) - _ONE_DAY
+        try:
+            facts = _ask_day(bundle_on(bundle, day), x[rows], y[rows])
+        except FedloreError:
+            if rows:
+                raise
+            continue  # on such a day the bundle gives no answer at all
+        for fact in facts:
+            name = _name_in(fact.question.name, stretch)
+            whole = found.get(name)
+            if whole is None:
+                values = torch.full((len(x),), torch.nan, dtype=torch.float64)
+                whole = replace(fact, question=replace(fact.question, name=name), values=values)
+                found[name] = whole
+            whole.values[rows] = fact.values.double()
+    return list(found.values())
+
+
+_ONE_DAY = timedelta(days=1)
+
+
+def _read_day(text: str) -> date | None:
+    """The day of a row; None where nobody said."""
+    found = read_date(text) if text.strip() else None
+    if found is None and text.strip():
+        raise FedloreError(
+            f"the day {text[:40]!r} of a row is no date, and the rules of this bundle have dates: "
+            "write it as 2025-06-01"
+        )
+    return found
+
+
+def _name_in(name: str, stretch: Validity) -> str:
+    """The name of a question over all days: what is counted among the sources of some is theirs."""
+    if re.match(r"(prediction|range) \d+ \(", name) is None:
+        return name
+    ends = (stretch.since and f"from {stretch.since}", stretch.until and f"until {stretch.until}")
+    return ", ".join(part for part in (name, *ends) if part)
+
+
 @torch.no_grad()
-def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
-    """Every question that a bundle raises, in an order of its own, with what n rows answer."""
+def _ask_day(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
+    """The same with the rules that the bundle was read with."""
     answers = answer_rows(bundle, x)
     rows = hide_others(shape_rows(bundle, x), bundle.schema)
     known = bundle.personal.knowledge

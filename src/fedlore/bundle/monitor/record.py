@@ -89,7 +89,8 @@ class Record:
                 new.append(i)
         if not new:
             return 0
-        facts = find_facts(bundle, rows.x[new], rows.y[new])
+        days = [rows.day(i) for i in new]
+        facts = find_facts(bundle, rows.x[new], rows.y[new], days)
         columns = [(fact.question.name, fact.values.tolist()) for fact in facts]
         lines = []
         for place, i in enumerate(new):
@@ -179,7 +180,7 @@ def _begin(
         reference = MeasuredRows(torch.zeros(0, width), torch.zeros(0, dtype=torch.long), (), none)
     if (reference.lots is not None) != in_lots:
         raise FedloreError("rows of before need lots where the others have them, and only there")
-    facts = find_facts(bundle, reference.x, reference.y)
+    facts = find_facts(bundle, reference.x, reference.y, reference.days, every=True)
     questions = tuple(fact.question for fact in facts)
     blocks = number_blocks(reference.lots, len(reference.x))
     rates = _make_claims(facts, blocks)

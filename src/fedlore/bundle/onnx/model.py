@@ -125,6 +125,8 @@ def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]
         found["fedlore.knowledge"] = personal.knowledge.fingerprint
     except KnowledgeError:  # it has no names, or cannot be written down
         return found
+    if personal.knowledge.timeline is not None:
+        found["fedlore.as_of"] = personal.knowledge.timeline.day.isoformat()
     return found | {"fedlore.knowledge.files": json.dumps(knowledge_files(personal.knowledge))}
 
 
@@ -145,6 +147,8 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
         "fedlore.client": bundle.client,
         "fedlore.knowledge.files": json.dumps(files),
     }
+    if bundle.timeline is not None:
+        metadata["fedlore.as_of"] = bundle.timeline.day.isoformat()
     if bundle.holdings:  # 1 - p, or the distance in halves of the interval: the cut says which hold
         metadata["fedlore.holdings"] = json.dumps([asdict(one) for one in bundle.holdings])
     if isinstance(personal, PersonalRegressor):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from http import HTTPStatus
 from itertools import compress
 from typing import Any, Literal, TypeVar
@@ -22,6 +23,7 @@ from .. import Bundle
 from ..change import change_reason, nearest_changes
 from ..explain import answer_with_reasons, moved_by
 from ..predict import answer_rows, doubt_rows, stored_holding
+from ..store import bundle_on
 
 Who = Literal["range", "expert", "network", "both"]
 SERVED_LEVEL = 0.9  # of the sets and intervals that are answered
@@ -69,6 +71,9 @@ class Prediction(BaseModel):
 
     client: str
     fingerprint: str = Field(description="SHA-256 of the bundle that answered")
+    as_of: str | None = Field(
+        None, description="the day whose rules count; only where rules have dates"
+    )
     answers: list[RowAnswer]
 
 
@@ -189,6 +194,36 @@ class Answerer:
         return {"changes": listed, "sentences": [one.text for one in said]}
 
 
+class DayAnswerer:
+    """The answerer of the day of each question; of a bundle without dates it is always the same."""
+
+    def __init__(self, bundle: Bundle, as_of: date | None = None) -> None:
+        self._day, self._now = as_of, Answerer.of(bundle)
+
+    @property
+    def now(self) -> Answerer:
+        """As of today, or the day that was fixed; on a new day rules may begin or end."""
+        try:
+            bundle = bundle_on(self._now.bundle, self._day)
+        except FedloreError as error:  # such as members who hear what is valid no more
+            raise Silent(str(error)) from None
+        if bundle is not self._now.bundle:
+            self._now = Answerer.of(bundle)
+        return self._now
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The day that an answer is as of, where that makes a difference."""
+        timeline = self.now.bundle.timeline
+        return {} if timeline is None else {"as_of": timeline.day.isoformat()}
+
+    def __call__(self, x: Tensor) -> tuple[list[dict[str, Any]], Answers]:
+        return self.now(x)
+
+    def what_if(self, x: Tensor) -> dict[str, Any]:
+        return self.now.what_if(x)
+
+
 def write_answers(bundle: Bundle, found: Answers, why: Reasons) -> list[dict[str, Any]]:
     """Answers as values of `RowAnswer`, a dictionary for each row; reasons not yet in words."""
     classes = bundle.schema.classes
@@ -247,7 +282,7 @@ class Batcher:
     being answered wait for it, and then share one pass through knowledge and network.
     """
 
-    def __init__(self, answering: Answerer) -> None:
+    def __init__(self, answering: Answerer | DayAnswerer) -> None:
         self._answering = answering
         self._waiting: list[tuple[Tensor, asyncio.Future[_Told]]] = []
         self._worker: asyncio.Task[None] | None = None

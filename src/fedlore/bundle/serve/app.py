@@ -1,6 +1,7 @@
 """The HTTP service of one bundle: predict, card, health, measures, and one page for people."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -17,8 +18,8 @@ from ..monitor.report import report_metrics
 from ..predict import stored_holding
 from .answer import (
     SERVED_LEVEL,
-    Answerer,
     Batcher,
+    DayAnswerer,
     Prediction,
     Silent,
     WhatIf,
@@ -88,6 +89,7 @@ class BundleIdentity(BaseModel):
     metrics: dict[str, float]
     promises: list[str]  # what its sets and intervals hold, and for whom
     shapes: list[str]  # in which direction features can move the answer
+    dates: list[str]  # as of which day it answers, and when its rules run out
     card: str  # Markdown
 
 
@@ -98,14 +100,18 @@ def make_app(
     token: str | None = None,
     hosts: Sequence[str] | None = None,
     record: Record | None = None,
+    as_of: date | None = None,
 ) -> Doorkeeper:
     """The whole service as one ASGI application, its guard outermost.
 
+    Where rules have dates it answers as of today, whatever day that has become, or always as of
+    the day that is given.
     Without a token everything is open to whoever can connect. `hosts` are the names a request may
     use for this service, None for any. With a record measured rows are taken in and monitored.
     """
     limits = limits or ServeLimits()
     measures, guarded = Metrics(), token is not None
+    answerer = DayAnswerer(bundle, as_of)
     keeper = None if record is None else RecordKeeper(bundle, record)
     app = FastAPI(
         title=f"fedlore: {bundle.client}",
@@ -118,8 +124,8 @@ def make_app(
         dependencies=[Depends(_speak)],
     )
     _handle_errors(app)
-    _describe(app, bundle, limits, measures, keeper, guarded=guarded)
-    _predict(app, bundle, limits, measures, guarded=guarded)
+    _describe(app, answerer, limits, measures, keeper, guarded=guarded)
+    _predict(app, answerer, limits, measures, guarded=guarded)
     if keeper is not None:
         add_monitor(app, bundle, keeper, most=limits.rows, guarded=guarded)
     _tell(app.openapi(), guarded=guarded)
@@ -133,7 +139,7 @@ async def _speak(request: Request) -> None:
 
 def _describe(
     app: FastAPI,
-    bundle: Bundle,
+    answerer: DayAnswerer,
     limits: ServeLimits,
     measures: Metrics,
     keeper: RecordKeeper | None,
@@ -141,6 +147,7 @@ def _describe(
     guarded: bool,
 ) -> None:
     """What can be asked about the service itself."""
+    bundle = answerer.now.bundle
     page, form = Page.read(), _form(bundle, limits) | {"monitored": keeper is not None}
     alive = {"status": "ok", "token": guarded}
 
@@ -169,7 +176,7 @@ def _describe(
     )
     async def card() -> Response:
         """Whose model this is, what it knows and how it scored."""
-        return JSONResponse(_identity(bundle))
+        return JSONResponse(_identity(answerer.now.bundle))
 
     @app.get(
         "/metrics",
@@ -187,11 +194,11 @@ def _describe(
 
 
 def _predict(
-    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Metrics, *, guarded: bool
+    app: FastAPI, answerer: DayAnswerer, limits: ServeLimits, measures: Metrics, *, guarded: bool
 ) -> None:
+    bundle = answerer.now.bundle
     schema = bundle.schema
     reader = Reader(schema, limits.rows)
-    answerer = Answerer.of(bundle)
     answering = Batcher(answerer)
     row = row_schema(schema)
     several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
@@ -209,7 +216,7 @@ def _predict(
         x = reader.read(await request.body())
         rows, scope = await answering(x)
         measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
-        about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
+        about = {"client": bundle.client, "fingerprint": bundle.fingerprint} | answerer.about
         return JSONResponse({**about, "answers": [in_words(row) for row in rows]})
 
     one_row = {"application/json": {"schema": row}}
@@ -254,6 +261,7 @@ def _target(bundle: Bundle) -> dict[str, Any] | None:
 
 
 def _identity(bundle: Bundle) -> dict[str, Any]:
+    dated = bundle.timeline
     return {
         "client": bundle.client,
         "task": bundle.task,
@@ -263,6 +271,7 @@ def _identity(bundle: Bundle) -> dict[str, Any]:
         "metrics": dict(bundle.metrics),
         "promises": [one.sentence() for one in bundle.holdings],
         "shapes": promised_shapes(bundle.personal.knowledge),
+        "dates": [] if dated is None else [dated.sentence, *dated.warnings],
         "card": bundle.card,
     }
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 
 import torch
 import uvicorn
@@ -30,6 +31,7 @@ def serve_bundle(
     limits: ServeLimits | None = None,
     insecure: bool = False,
     record: Record | None = None,
+    as_of: date | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Answer until SIGTERM or SIGINT; `on_ready` is told the address once it can be asked.
@@ -42,7 +44,7 @@ def serve_bundle(
     refuse_draft(bundle)
     check_host(host, token=token, insecure=insecure)
     names = names_of(host, token=token, insecure=insecure)
-    app = make_app(bundle, limits=limits, token=token, hosts=names, record=record)
+    app = make_app(bundle, limits=limits, token=token, hosts=names, record=record, as_of=as_of)
     run_app(app, host=host, port=port, on_ready=on_ready)
 
 

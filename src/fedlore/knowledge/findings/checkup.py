@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 from ...answers import Bins, Measured
 from ...core.examples import Examples
 from ...errors import KnowledgeError
+from ...kernel.dates import day_of, split_source
 from ...kernel.findings import Finding, Place, errors
 from ..audit import Audit, NumberAudit
-from ..content import Files, Where, files_at
-from ..files import assemble, read_document, setting_of
+from ..content import FILE, Files, Where, files_at
+from ..files import KnowledgeDocument, assemble, pack_whole, read_document, setting_of
 from ..models import Knowledge
 from ..protocols import kind_of
 from ..soft import split_ranges
@@ -20,7 +22,9 @@ from ..sources.catalog import examine_source, kind_of_model, leaves, naming
 from ..sources.kind import Asked, Setting
 from ..tables.soft import SoftTable
 from ..tables.table import Table
+from ..timeline import Timeline, members_on
 from .data import lint_data
+from .dates import lint_dates
 from .examples import check_examples, read_examples
 from .shapes import lint_shapes
 from .soft import lint_soft
@@ -48,17 +52,61 @@ class Checkup:
         return None if self.knowledge is None else self.knowledge.bins
 
 
-def check_file(where: Where) -> Checkup:
-    """Everything that can be said about a knowledge file without data."""
+def check_file(where: Where, *, as_of: date | str | None = None) -> Checkup:
+    """Everything that can be said about a knowledge file without data.
+
+    Where rules have dates each stretch of time is checked by itself, and the knowledge that comes
+    back is that of today, or of another day.
+    """
     files, name = files_at(where)
     document = read_document(where)
-    setting, place = setting_of(document, files), Place(name)
+    setting, place = replace(setting_of(document, files), dated=True), Place(name)
     findings: list[Finding] = []
     said, allowed = document.answers.asked
     predict = _open(document.predict.sources, said, setting, place, findings)
     ranges = _open(document.range.sources, allowed, setting, place, findings)
     if errors(findings):
         return Checkup(findings)
+    with naming(name):
+        packed = pack_whole(where, document, predict, ranges)
+    if packed is None:
+        found = _check_day(document, predict, ranges, name)
+        found = replace(found, findings=[*findings, *found.findings])
+        known = found.knowledge
+    else:
+        timeline = Timeline(*packed, day_of(as_of))
+        tables = [one.table.place for one in leaves(*predict, *ranges) if hasattr(one, "table")]
+
+        def check(members: Mapping[str, bytes]) -> list[Finding]:
+            return _check_members(members).findings
+
+        findings += lint_dates(timeline, check, place, tables)
+        found = _check_members(members_on(timeline.members, timeline.day))
+        known = None if found.knowledge is None else replace(found.knowledge, timeline=timeline)
+        found = replace(found, findings=findings, knowledge=known)
+    if known is None:
+        return found
+    more = _examples(document.examples, files, known)
+    return replace(found, findings=[*found.findings, *more])
+
+
+def _check_members(members: Mapping[str, bytes]) -> Checkup:
+    """Packed knowledge without dates."""
+    document = read_document(members)
+    setting, findings = setting_of(document, files_at(members)[0]), list[Finding]()
+    said, allowed = document.answers.asked
+    predict = _open(document.predict.sources, said, setting, Place(FILE), findings)
+    ranges = _open(document.range.sources, allowed, setting, Place(FILE), findings)
+    if errors(findings):
+        return Checkup(findings)
+    return _check_day(document, predict, ranges, FILE)
+
+
+def _check_day(
+    document: KnowledgeDocument, predict: list[Any], ranges: list[Any], name: str
+) -> Checkup:
+    """The sources of a file, none of which has dates."""
+    place = Place(name)
     with naming(name):
         knowledge = Knowledge(**assemble(document, predict, ranges))
     tables = [one for one in (*predict, *ranges) if isinstance(one, Table | SoftTable)]
@@ -73,11 +121,10 @@ def check_file(where: Where) -> Checkup:
         conflict=document.conflict,
         bins=None if document.target is None else document.target.cut(),
     )
-    findings += lint_sources(sources, place)
+    findings = lint_sources(sources, place)
     findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
     findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
-    findings += _examples(document.examples, files, knowledge)
     return Checkup(findings, knowledge, tables)
 
 
@@ -91,7 +138,7 @@ def _open(
     """The models of some sources; what keeps one from being opened joins the findings."""
     models = []
     for source in sources:
-        model, found = examine_source(source, asked, setting, place)
+        model, found = examine_source(split_source(source)[0], asked, setting, place)
         models.append(model)
         findings.extend(found)
     return models

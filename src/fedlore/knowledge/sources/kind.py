@@ -32,6 +32,7 @@ class Setting:
     inner: Callable[[Values, Asked, Setting], Any]  # opens a source that stands inside another
     edges: tuple[float, ...] = ()  # of formulas that have none of their own
     entry_points: bool = False
+    dated: bool = False  # whether rules of all days are read, to be written and not asked
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
     page, schema = _page(entry, setting), setting.schema
     kind: Outcome = "predict" if asked in ("prediction", "number") else "range"
     reading: TableReading = {"kind": kind, "policy": entry.hit, "outcome": entry.outcome}
+    reading["dated"] = setting.dated
     if asked in ("number", "set"):
         refuse_of_number(entry.confidence)
         return parse_numbers_table(page, schema, **reading), []
@@ -88,7 +89,9 @@ def is_of_number(model: object) -> bool:
 
 def _read_again(table: Table, cells: list[list[str]]) -> None:
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(cells, 1)))
-    parse_numbers_table(page, table.schema, kind=table.kind, policy=table.policy, outcome="then")
+    reading: TableReading = {"kind": table.kind, "policy": table.policy, "outcome": "then"}
+    reading["dated"] = True
+    parse_numbers_table(page, table.schema, **reading)
 
 
 def _in_their_rows(cells: list[list[str]], rules: Sequence[Rule]) -> list[list[str]]:

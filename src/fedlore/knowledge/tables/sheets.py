@@ -26,6 +26,7 @@ class TableReading(TypedDict, total=False):
     kind: Required[TableKind]
     policy: TablePolicy | None  # by default as the kind and the columns have it
     outcome: str | None  # the title of the outcome's column, where it is not `then`
+    dated: bool  # whether its rules may have dates: they are read, and never asked
 
 
 def read_rules(
@@ -83,7 +84,7 @@ def check_written(model: Table | SoftTable) -> None:
     rows, table = model.cells(), model.table
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
-        page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
+        page, table.schema, kind=table.kind, policy=table.policy, outcome="then", dated=True
     )
     if again is None:  # a cell that would be too long, a feature called 'then'
         raise refusal(findings)

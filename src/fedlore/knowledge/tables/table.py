@@ -21,7 +21,7 @@ from ...errors import KnowledgeError
 from ...kernel.cells import TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
-from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
+from ...kernel.sheets import DATES, POLICIES, Rule, TablePolicy, speaking_order
 from ..missing import find_lacking
 from .program import TableProgram, row_dtype
 
@@ -167,6 +167,7 @@ class Table:
             ],
             "rule": [rule.name for rule in self.rules],
             "note": [rule.note for rule in self.rules],
+            **{title: self._days(end) for end, title in enumerate(DATES)},
         }
         shown = {title: cells for title, cells in extras.items() if any(cells)}
         titles = [f"{f.name} [{f.unit}]" if f.unit else f.name for _, f in columns]
@@ -177,6 +178,10 @@ class Table:
             row.append(format_outcome(rule.outcome, self.schema.classes, self.kind))
             rows.append(row + [cells[index] for cells in shown.values()])
         return rows
+
+    def _days(self, end: int) -> list[str]:
+        """The first days of rules, or the days on which they hold no more, as cells."""
+        return ["" if (day := rule.validity[end]) is None else str(day) for rule in self.rules]
 
     def label(self, index: int) -> str:
         """What to call a rule in a message."""
