@@ -43,9 +43,24 @@ def write_sites(folder: Path, sites: int, rows: int, columns: int) -> None:
         (home / "knowledge.toml").write_text(text)
 
 
+def run_in_pipe(
+    words: list[str], progress: Path, limit: float | None
+) -> subprocess.CompletedProcess[str]:
+    """A command whose progress goes to a file; what there was of it where it takes too long."""
+    asked = [sys.executable, "-m", "fedlore", *words]
+    with open(progress, "w") as file:
+        try:
+            return subprocess.run(
+                asked, stdout=subprocess.PIPE, stderr=file, text=True, timeout=limit
+            )
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"not done after {limit:g} s\n{progress.read_text()}") from None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out")
+    parser.add_argument("--limit", type=float, help="Seconds after which a run is ended.")
     parser.add_argument("--only", nargs="*", default=list(CASES))
     given = parser.parse_args()
     found: list[dict[str, object]] = []
@@ -57,16 +72,16 @@ def main() -> None:
             (folder / "federation.toml").write_text(SETTING.format(name=name))
             load, began = os.getloadavg()[0], time.perf_counter()
             words = ["run", str(folder / "federation.toml"), "--out", str(folder / "o")]
-            done = subprocess.run(
-                [sys.executable, "-m", "fedlore", *words], capture_output=True, text=True
-            )
+            seen = folder / "progress.txt"
+            done = run_in_pipe(words, seen, given.limit)
             seconds = time.perf_counter() - began
+            told = seen.read_text()
         if done.returncode:
-            raise SystemExit(done.stderr)
-        lines = [line for line in done.stderr.splitlines() if "approach" in line]
+            raise SystemExit(told)
+        lines = [line for line in told.splitlines() if "approach" in line]
         row = {"case": name, "seconds": round(seconds, 1), "asked": most, "load": load}
         found.append({**row, "lines of progress": len(lines), **machine()})
-        print(done.stdout, done.stderr, found[-1], sep="\n", flush=True)
+        print(done.stdout, told, found[-1], sep="\n", flush=True)
     if given.out:
         write_csv(found, given.out)
 

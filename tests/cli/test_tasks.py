@@ -112,6 +112,20 @@ def test_predict_scores_labels(world, task, tmp_path, monkeypatch):
     assert all(word in said for word in wanted[task])
 
 
+def test_rows_without_a_score_are_counted_not_fatal(world, task, tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", task, 9, rows=40)
+    lines = rows.read_text().splitlines()
+    lines[4] = lines[4].rpartition(",")[0] + ","
+    rows.write_text("\n".join(lines) + "\n")
+    left_out = "rows.csv, row 5: 1 row cannot be scored and is left out: row 5"
+    bundle, answers = world / "east.lore", tmp_path / "a.csv"
+    assert left_out in typed("predict", bundle, rows, "--out", answers, "--score")
+    held = tmp_path / "held.csv"
+    typed("predict", bundle, rows, "--out", held, "--calibrate", rows, "--level", "0.8")
+    changed = tmp_path / "n.lore"
+    assert left_out in typed("update", bundle, "--trust", "0.5", "--data", rows, "--out", changed)
+
+
 def test_certify(world, task, tmp_path):
     said = typed("certify", world / "east.lore", "--out", tmp_path / "c.json")
     assert "verdict: proved" in said and "inside-range" in said

@@ -6,6 +6,7 @@ import torch
 
 pytest.importorskip("sklearn")
 
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -15,7 +16,7 @@ from fedlore import Band, Knowledge
 from fedlore.core.examples import Examples
 from fedlore.errors import ConfigError
 from fedlore.knowledge import Feature, Formula, Schema
-from fedlore.models.own.guarded import GuardedClassifier, choose_trust
+from fedlore.models.own.guarded import GuardedClassifier, choose_trust, fit_estimator
 from fedlore.sklearn import (
     KnowledgeClassifier,
     KnowledgeRegressor,
@@ -113,6 +114,16 @@ def test_the_expert_is_not_taken_where_rows_do_not_speak_for_him():
     x = torch.zeros(60, 1)
     assert choose_trust(held, Examples(x, y, prior=wrong)) == 0.0
     assert choose_trust(wrong.log().clamp(min=-3.0), Examples(x, y, prior=right)) > 0.3
+
+
+def test_held_out_answers_do_not_make_a_weak_model_look_weaker():
+    """Folds that share out classes unevenly turn a guess of the commonest class against it."""
+    dice = np.random.default_rng(0)
+    for seed in range(10):
+        y = torch.from_numpy(dice.permutation(np.arange(61) % 2))
+        known = Examples(torch.zeros(61, 1), y)
+        _, held = fit_estimator(DummyClassifier, known, hears=False, classes=2, seed=seed)
+        assert (held.argmax(1) == y).double().mean() > 0.45
 
 
 @pytest.fixture(scope="module")

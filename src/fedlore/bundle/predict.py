@@ -10,9 +10,17 @@ from torch import Tensor
 
 from ..core.conformal import CoveragePromise, CutRows, check_level, list_promises
 from ..core.metrics import ReliabilityBin, count_pairs, per_class
-from ..data.rows import FileForm, frame_of, read_chunks, read_measured, read_table
+from ..data.rows import (
+    FileForm,
+    frame_of,
+    read_chunks,
+    read_measured,
+    read_scorable,
+    read_table,
+)
 from ..data.rows.cells import Extra
 from ..errors import FedloreError
+from ..kernel.findings import Finding, Place
 from ..models.answers import Answers
 from ..models.doubt import Doubt, can_doubt, find_doubt
 from .header import Bundle
@@ -84,22 +92,46 @@ def read_labelled(
     return rows.x, rows.y
 
 
+@dataclass(frozen=True, eq=False)
+class ScorableRows:
+    """The labelled rows of a file that can be scored, and what is wrong with the others."""
+
+    x: Tensor  # (n, d), in raw units
+    y: Tensor  # (n,)
+    left_out: dict[int, str]  # by the row's number in its file
+    file: str
+
+    @property
+    def finding(self) -> Finding | None:
+        """What was left out, and why."""
+        if not self.left_out:
+            return None
+        first = min(self.left_out)
+        args = {"rows": sorted(self.left_out), "why": self.left_out[first]}
+        return Finding("warning", "unscored", Place(self.file, row=first), args)
+
+
+def read_scored(bundle: Bundle, path: str | Path, *, form: FileForm | None = None) -> ScorableRows:
+    """Labelled rows to score a bundle by; those that cannot be used are counted, not fatal."""
+    schema, number = bundle.schema, bundle.task != "classification"
+    assert schema.label is not None  # a bundle knows what it answers
+    rows, wrong = read_scorable(path, schema, schema.label, number=number, form=form)
+    if not len(rows):
+        raise FedloreError(f"'{path}': no row can be scored; row {min(wrong)}: {wrong[min(wrong)]}")
+    assert rows.y is not None  # read with its label
+    return ScorableRows(rows.x, rows.y, wrong, Path(path).name)
+
+
 @torch.no_grad()
-def bundle_reliability(
-    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
-) -> list[ReliabilityBin]:
+def bundle_reliability(bundle: Bundle, rows: ScorableRows) -> list[ReliabilityBin]:
     """The reliability diagram: of a number how its intervals cover against what they promise."""
-    x, y = read_labelled(bundle, path, form=form)
-    return bundle.personal.reliability(shape_rows(bundle, x), y)
+    return bundle.personal.reliability(shape_rows(bundle, rows.x), rows.y)
 
 
 @torch.no_grad()
-def score_bundle(
-    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
-) -> dict[str, float]:
+def score_bundle(bundle: Bundle, rows: ScorableRows) -> dict[str, float]:
     """Test accuracy, violations, log-loss and more; of a number its errors and intervals."""
-    x, y = read_labelled(bundle, path, form=form)
-    return bundle.personal.score(bundle.schema, shape_rows(bundle, x), y)
+    return bundle.personal.score(bundle.schema, shape_rows(bundle, rows.x), rows.y)
 
 
 @dataclass(frozen=True)
@@ -112,18 +144,15 @@ class ClassScore:
     recall: float | None
 
 
-def score_classes(
-    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
-) -> list[ClassScore]:
+def score_classes(bundle: Bundle, rows: ScorableRows) -> list[ClassScore]:
     """Precision and recall of each class on labelled rows; nothing of a number."""
     if bundle.task != "classification":
         return []
-    x, y = read_labelled(bundle, path, form=form)
-    counts = count_pairs(answer_rows(bundle, x).predicted, y, len(bundle.schema.classes))
+    counts = count_pairs(answer_rows(bundle, rows.x).predicted, rows.y, len(bundle.schema.classes))
     scores = zip(*per_class(counts), counts.sum(1), strict=True)
     return [
-        ClassScore(name, int(rows), _known(precision), _known(recall))
-        for name, (precision, recall, rows) in zip(bundle.schema.classes, scores, strict=True)
+        ClassScore(name, int(many), _known(precision), _known(recall))
+        for name, (precision, recall, many) in zip(bundle.schema.classes, scores, strict=True)
     ]
 
 
@@ -158,5 +187,5 @@ def read_holdings_of(
 
 @torch.no_grad()
 def _scores(bundle: Bundle, path: str | Path, form: FileForm | None) -> Tensor:
-    x, y = read_labelled(bundle, path, form=form)
-    return answer_rows(bundle, x).misses(y)
+    rows = read_scored(bundle, path, form=form)
+    return answer_rows(bundle, rows.x).misses(rows.y)

@@ -16,6 +16,7 @@ from ..bundle.predict import (
     bundle_reliability,
     read_holding,
     read_holdings_of,
+    read_scored,
     score_bundle,
     score_classes,
     stored_holding,
@@ -121,9 +122,12 @@ def predict_command(
     scores: dict[str, float] = {}
     diagram: list[ReliabilityBin] = []
     if score:
-        scores = score_bundle(found, file, form=form)
-        _score(scores, score_classes(found, file, form=form), screen)
-        diagram = bundle_reliability(found, file, form=form)
+        rows = read_scored(found, file, form=form)
+        if rows.finding is not None:
+            screen.aside(f"{rows.finding.place}: {rows.finding.message}")
+        scores = score_bundle(found, rows)
+        _score(scores, score_classes(found, rows), screen)
+        diagram = bundle_reliability(found, rows)
         _draw_reliability(diagram, found.task, screen)
     screen.give(
         {"summary": summary, "scores": scores, "out": out, "answers": answers, "holding": holding}

@@ -1,7 +1,6 @@
 """fedlore run: a federation of one's own files, in one process."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -12,6 +11,7 @@ import torch
 import typer
 
 from ..core.history import check_writable
+from ..engine.stacked.workers import cores
 from ..errors import FedloreError
 from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import benefit_path
@@ -100,7 +100,7 @@ def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
             finished.append(name)
             gauge.advance(name)
 
-        with processes(min(os.cpu_count() or 1, MANY)):
+        with processes(min(cores(), MANY)):
             return run_federation(gathering, out, on_approach=on_approach)
 
 

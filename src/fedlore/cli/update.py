@@ -8,7 +8,7 @@ import typer
 from ..bundle import Bundle, read_bundle, write_bundle
 from ..bundle.ensemble import member_weights
 from ..bundle.knowledge import read_signature, signer_words
-from ..bundle.predict import score_bundle
+from ..bundle.predict import read_scored, score_bundle
 from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
 from ..knowledge.shapes.shape import promised_shapes
@@ -40,7 +40,10 @@ def update_command(
         _audit(knowledge, data, screen, accept=accept)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
-        before, after = (score_bundle(one, data) for one in (old, new))
+        rows = read_scored(old, data)
+        if rows.finding is not None:
+            screen.remark(f"{rows.finding.place}: {rows.finding.message}")
+        before, after = (score_bundle(one, rows) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         scores = {"before": before, "after": after}
         _compare(before, after, screen)

@@ -14,7 +14,6 @@ from fedlore.errors import FedloreError
 from fedlore.models.own import (
     baseline,
     folds,
-    linear,
     missing_learners,
     own_classes,
     own_numbers,
@@ -79,7 +78,7 @@ def test_no_row_helps_to_predict_itself(family):
 
 def test_no_fit_of_cross_validation_learns_from_more_rows_than_the_cap(monkeypatch):
     known, seen = numbers(), []
-    monkeypatch.setattr(linear, "MOST_LEARNED", 20)
+    monkeypatch.setattr(baseline, "MOST_TRIED", 20)
 
     class Counting(Ridge):
         def trace(self, inputs, target, at, settings):

@@ -392,13 +392,13 @@ def read_measured(
 
 
 def read_scorable(
-    path: str | Path, schema: Schema, label: str, *, number: bool
+    path: str | Path, schema: Schema, label: str, *, number: bool, form: FileForm | None = None
 ) -> tuple[Examples | Measured, dict[int, str]]:
     """The labelled rows that can be used, and what is wrong with the others by their number."""
     try:
-        return (read_measured if number else read_table)(path, schema, label=label), {}
+        return (read_measured if number else read_table)(path, schema, label=label, form=form), {}
     except FedloreError:
-        source = open_file(Path(path), fast=False)
+        source = open_file(Path(path), form=form, fast=False)
     named: dict[str, Any] = {"label": label}
     if number:
         named = {"keep": [source.titles[column_of(source, label)]]}

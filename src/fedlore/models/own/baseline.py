@@ -22,7 +22,15 @@ from ...core.rng import key
 from ...errors import FedloreError
 from .bent import TurningLearner, cut_at_turns
 from .gaussian import MOST_ROWS, GaussianLearner
-from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses, thin
+from .linear import (
+    MOST_TRIED,
+    LogisticLearner,
+    OrdinalLinear,
+    Ridge,
+    SignedLinear,
+    log_masses,
+    thin,
+)
 from .members import (
     HEARD_OF_ORDER,
     Body,
@@ -160,7 +168,7 @@ def predict_held_out(
     for fold in range(int(part.max()) + 1):
         out = part == fold
         rest = (~out).nonzero().squeeze(1)
-        rest = rest[thin(len(rest))]
+        rest = rest[thin(len(rest), MOST_TRIED)]
         said = family.trace(inputs[rest], target[rest], inputs[out], settings)
         if found is None:
             found = said.new_empty(len(settings), len(part), said.shape[2])

@@ -14,7 +14,7 @@ from ...core.scaler import Inputs
 from ...errors import ConfigError
 from ...knowledge.missing import check_values
 from ...knowledge.models import Knowledge
-from .baseline import FOLDS, folds
+from .baseline import FOLDS, fold_seed
 from .members import mask_logits, see_classes, see_numbers, within
 from .mixture import Mixture, NumberMixture, mix, number_weights
 
@@ -53,6 +53,24 @@ def rows_of(known: Examples | Measured, hears: bool) -> np.ndarray[Any, Any]:
     return x.numpy()
 
 
+_FEW = 200
+
+
+def _deal(y: Tensor, count: int, seed: int, *, sort: bool) -> list[Tensor]:
+    """The rows of each fold, (n,) bool: labels of a class are dealt out evenly.
+
+    Else a class that is frequent among the rows held out is rare among those learned from, and
+    a model that knows little looks worse than it is.
+    """
+    dice = np.random.RandomState(fold_seed(seed, "estimator"))
+    order = dice.permutation(len(y))
+    if sort:
+        order = order[np.argsort(y.numpy()[order], kind="stable")]
+    found = np.empty(len(y), dtype=np.int64)
+    found[order] = np.arange(len(y)) % count
+    return [torch.from_numpy(found == fold) for fold in range(count)]
+
+
 def fit_estimator(
     make: Callable[[], Any], known: Examples | Measured, *, hears: bool, classes: int, seed: int
 ) -> tuple[EstimatorMember, Tensor]:
@@ -73,9 +91,10 @@ def fit_estimator(
     every = torch.ones(len(known), dtype=torch.bool)
     whole = fitted(every)
     held = said(whole, every).double()
-    part = folds(len(known), seed=seed) if len(known) >= 2 * FOLDS else torch.zeros(0)
-    for fold in range(FOLDS) if len(part) else ():  # of a handful of rows none can be held out
-        away = part == fold
+    count = FOLDS if len(known) >= _FEW else 2 * FOLDS  # few rows miss each other more
+    if len(known) < 2 * FOLDS:  # of a handful of rows none can be held out
+        return whole, held
+    for away in _deal(known.y, count, seed, sort=bool(classes)):
         if not classes or len(np.unique(known.y[~away])) > 1:
             held[away] = said(fitted(~away), away).double()
     return whole, held

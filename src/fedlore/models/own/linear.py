@@ -26,20 +26,25 @@ class Linear:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
+        return self.terms(inputs) @ self.weight + self.constant
+
+    def terms(self, inputs: Tensor) -> Tensor:
+        """What the outputs are linear in, (n, i) -> (n, t)."""
         z = (inputs.double() - self.mean) / self.scale
-        return (products(z) if self.quadratic else z) @ self.weight + self.constant
+        return products(z) if self.quadratic else z
 
 
-MOST_LEARNED = 20_000  # rows of one fit in cross-validation, and of learners whose size is bounded
+MOST_LEARNED = 20_000  # rows of one fit of learners whose size is bounded
+MOST_TRIED = 8_000  # and of one fit in cross-validation, where everything is fitted many times
 
 
-def thin(rows: int) -> slice:
-    """Evenly spaced rows, at most MOST_LEARNED: a bound on time that looks at no clock.
+def thin(rows: int, most: int | None = None) -> slice:
+    """Evenly spaced rows, at most so many: a bound on time that looks at no clock.
 
     >>> len(range(1000)[thin(1000)]), len(range(50_000)[thin(50_000)])
     (1000, 16667)
     """
-    return slice(None, None, max(1, math.ceil(rows / MOST_LEARNED)))
+    return slice(None, None, max(1, math.ceil(rows / (most or MOST_LEARNED))))
 
 
 def products(z: Tensor) -> Tensor:
@@ -84,12 +89,11 @@ class Ridge:
             # products of standardised columns vary unlike, and the penalty should treat all alike
             z, shift, inner = standardise(products(z))
         level = target.double().mean(0)
-        u, s, v = torch.linalg.svd(z, full_matrices=False)
-        aim = u.T @ (target.double() - level)  # (r, o)
+        spectrum, axes, aim = _principal(z, target.double() - level)
         made = []
         for penalty in settings:
-            shrunk = (s / (s.square() + penalty * len(z))).unsqueeze(1) * aim
-            weight = (v.T @ shrunk) / inner.unsqueeze(1)
+            shrunk = aim / (spectrum + penalty * len(z)).unsqueeze(1)
+            weight = (axes @ shrunk) / inner.unsqueeze(1)
             made.append(Linear(mean, scale, weight, level - shift @ weight, self.quadratic))
         return made
 
@@ -97,13 +101,27 @@ class Ridge:
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
     ) -> Tensor:
         """Outputs at other rows, (s, m, o)."""
-        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
+        models = self.path(inputs, target, settings)
+        terms = models[0].terms(at)  # the same for all: products are dear
+        return torch.stack([terms @ model.weight + model.constant for model in models])
 
     def near(self, setting: float) -> tuple[float, ...]:
         return self.penalties  # all of them cost little more than one
 
     def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
         return self.path(inputs, target, [setting])[0]
+
+
+_TALL = 5_000  # rows from which on sums of squares are ten times as fast as singular values
+
+
+def _principal(z: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Squared singular values (r,), their directions (t, r), and the target along them (r, o)."""
+    if len(z) < _TALL:
+        u, s, v = torch.linalg.svd(z, full_matrices=False)
+        return s.square(), v.T, s.unsqueeze(1) * (u.T @ target)
+    spectrum, axes = torch.linalg.eigh(z.T @ z)
+    return spectrum.clamp(min=0.0), axes, axes.T @ (z.T @ target)
 
 
 _STEPS = 200  # for each penalty, which starts where the one before it ended
