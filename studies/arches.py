@@ -77,7 +77,7 @@ def drawing(rows: int, seed: int, arms: Sequence[str]) -> list[Row]:
 def tables(lines: list[Row]) -> str:
     """Paired differences in points of accuracy, and at how many sites lint names a shape."""
     scores: dict[int, dict[int, dict[str, float]]] = {}
-    found: dict[tuple[int, str], list[float]] = {}
+    found: dict[tuple[int, str], dict[int, list[float]]] = {}
     for line in lines:
         if "ta" in line:
             mean = 100 * sum(line["ta"]) / len(line["ta"])
@@ -85,7 +85,7 @@ def tables(lines: list[Row]) -> str:
                 mean
             )
         else:
-            found.setdefault((line["train_rows"], line["arm"]), []).extend(line["named"])
+            found.setdefault((line["train_rows"], line["arm"]), {})[line["seed"]] = line["named"]
     there = {line["arm"] for line in lines if "ta" in line}
     arms = [arm for arm in ARMS if arm in there and arm != "without"]
     text = [f"| rows | drawings | without | {' | '.join(arms)} |", "|" + "---|" * (3 + len(arms))]
@@ -98,8 +98,9 @@ def tables(lines: list[Row]) -> str:
     named = NAMED
     text += ["", f"| rows | sites | {' | '.join(named)} |", "|" + "---|" * (2 + len(named))]
     for rows in sorted({rows for rows, _ in found}):
-        sites = len(found[rows, named[0]])
-        shares = " | ".join(f"{100 * sum(found[rows, arm]) / sites:.0f} %" for arm in named)
+        sites = SITES * len(found[rows, named[0]])
+        counts = [sum(map(sum, found[rows, arm].values())) for arm in named]
+        shares = " | ".join(f"{100 * count / sites:.0f} %" for count in counts)
         text.append(f"| {rows} | {sites} | {shares} |")
     return "\n".join(text) + "\n"
 
