@@ -97,8 +97,9 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     a, b, wide = 3, 4, model.options.wide
     params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
     x = torch.randn(a, b, 3 + model.options.heard_inputs, generator=draw)
-    signs = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
-    x[:, :, -wide - 3 : -3] = signs  # in front of the origins of three features
+    inputs, signs = x[:, :, :wide], torch.randint(-1, 2, (a, b, wide), generator=draw)
+    parts = [inputs * (signs == way) for way in (1, -1, 0)]
+    x[:, :, wide + 1 :] = torch.cat(parts, 2)
     target = torch.zeros(a, 5, b)
     target[:, 2] = 1.0
     stack = StackedParams(model, x[0], a)
@@ -121,7 +122,8 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
     x = torch.randn(
         a, b, 3 + model.options.heard_inputs, generator=torch.Generator().manual_seed(2)
     )
-    x[:, :, -model.options.wide - 3 :] = 0.0
+    wide = model.options.wide
+    x[:, :, wide + 1 :] = torch.cat([x.new_zeros(a, b, 2 * wide), x[:, :, :wide]], 2)
     target = torch.zeros(a, 5, b)
     target[:, 4] = 1.0
     stack = StackedParams(model, x[0], a)

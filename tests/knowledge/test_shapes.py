@@ -136,11 +136,14 @@ def test_an_arch_raises_up_to_its_turn_and_lowers_from_there_on(tmp_path, turns,
     assert known.shapes is not None
     x = torch.tensor([[9.0, v, 0.0] for v in (1.0, ends[0], 1.3, ends[1], 1.9)])
     low, high = (float(torch.tensor(end)) for end in ends)
-    way = 0.0 if ends[0] < ends[1] else 1.0
     said = known.shapes.signs(x)
-    assert said[:, 1].tolist() == [1.0, 1.0 if way == 0.0 else -1.0, way, -1.0, -1.0]
-    turn = said[:, 4].tolist()
-    assert turn[:2] == [low, low] and turn[3:] == [high, high]
+    assert said[:, 1].tolist() == [1.0] * 5  # as it is in front of the turn
+    assert said[:, 4].tolist() == [low] * 5 and said[:, 7].tolist() == [high] * 5
+    (shape,) = known.shapes
+    before, behind = (known.shapes.region(shape, x, piece).tolist() for piece in shape.pieces)
+    between = low < high
+    assert before == [True, True, not between, not between, False]
+    assert behind == [False, not between, False, True, True]
     x[:, 0] = 5.5  # outside its region nothing is said
     assert (known.shapes.signs(x)[:, 1] == 0).all()
     assert known.shapes.signs(x)[:, 4].isnan().all()

@@ -36,7 +36,7 @@ class Measured:
     cut: Bins | None = None  # the bins that knowledge was evaluated for
     conflicts: int = 0  # rows on which the P-KM left the set, before it was silenced or moved
     spread: float | None = None  # σ of a soft prior, in the units of y
-    signs: Tensor | None = None  # (n, 2d + 2)  which way features move the answer
+    signs: Tensor | None = None  # (n, 3d + 2)  which way features move the answer
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ class Examples:
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
     signs: Tensor | None = (
-        None  # (n, 2d + 2)  which way features move the answer, see core.lipschitz
+        None  # (n, 3d + 2)  which way features move the answer, see core.lipschitz
     )
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
     place: Tensor | None = None  # (n,)  where the number behind y lies among classes, NaN: unknown

@@ -55,8 +55,8 @@ class Shaping:
 
     @property
     def heard_inputs(self) -> int:
-        """Columns behind the features: what is heard, the start, all signs, origins of features."""
-        return 1 + HEARD_PLACES + self.wide + self.features
+        """Columns behind the features: what is heard, the start, and three parts of every input."""
+        return 1 + HEARD_PLACES + 3 * self.wide
 
 
 class Sorted(nn.Module):
@@ -71,9 +71,9 @@ class Sorted(nn.Module):
 class Lipschitz(nn.Module):
     """Logits of ordered answers, (n, features), or what it hears behind them, -> (n, classes).
 
-    place = start + unit·(shift + κ·trunk(seen, heard) + Σ c·input + (c' - c)·(input - origin)),
-    c' the clamped coefficient. An input with an arch has its origin where it turns, so that the
-    place bends there and does not jump; any other has it at 0.
+    place = start + unit·(shift + κ·trunk(seen, heard) + Σ c'(1)·up + c'(-1)·down + c·free),
+    where c'(s) is a coefficient clamped to a sign and up + down + free = input: one of them is all
+    of it, or, where it has an arch or a valley, its part in front of the turn, behind and between.
     """
 
     hears = False  # what it hears comes as columns, see `lay_shapes`
@@ -108,24 +108,23 @@ class Lipschitz(nn.Module):
     def normal(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Place and width of each row, (n,) each, on the scale of the class numbers."""
         about = self.options
+        wide = about.wide
         if x.ndim > 2:
             x = x.flatten(1)
-        if x.shape[1] == about.features:  # nothing is known of these rows
-            x = pad(x, (0, about.heard_inputs))
+        if x.shape[1] == about.features:  # nothing is known of these rows, all inputs are free
+            x = torch.cat([pad(x, (0, HEARD_PLACES + 1 + 2 * wide)), pad(x, (0, HEARD_PLACES))], 1)
         if x.shape[1] != about.features + about.heard_inputs:
             raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")
-        wide = about.wide
-        inputs, start, signs, origin = torch.split(x, [wide, 1, wide, about.features], 1)
-        origin = pad(origin, (0, HEARD_PLACES))
+        inputs, start, up, down, free = torch.split(x, [wide, 1, wide, wide, wide], 1)
         c = self.line.weight[0]
-        above = softplus(signs * c / about.slope - 1.0, SHARP)
         # what is heard with a sign stays out of the trunk: nothing there is to be outweighed
-        own = torch.arange(about.wide, device=x.device) < about.features
-        free = signs == 0
-        coefficient = torch.where(free, c, signs * about.slope * (above + own.to(above)))
-        bent = self.bend(torch.where(free | own, inputs, 0.0))[:, 0]
-        line = (coefficient * (inputs - origin)).sum(1) + (c * origin).sum(1)
-        moved = bent + line + self.own.shift
+        own = (torch.arange(wide, device=x.device) < about.features).to(c)
+        rising, falling = (
+            sign * about.slope * (softplus(sign * c / about.slope - 1.0, SHARP) + own)
+            for sign in (1.0, -1.0)
+        )
+        bent = self.bend(torch.where(own > 0, inputs, free))[:, 0]
+        moved = bent + (rising * up + falling * down + c * free).sum(1) + self.own.shift
         width = about.width * self.own.width.exp()
         place = (self.classes - 1) / 2 + self.unit * (start[:, 0] + moved)
         return place, width.expand_as(place)
@@ -158,10 +157,10 @@ def keeps_shapes(model: nn.Module) -> bool:
 def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -> Examples:
     """Scaled rows with all that a model which keeps shapes is told of them behind the features.
 
-    `data.signs`, (n, 2d + 2), holds -1, 0 or 1 for each feature as it moves the answer, then where
-    it turns, in raw units, NaN where it does not; and for the middle of the range and the expert's
-    place 1 where they move as all shapes say, 0 where they do not move with them, and NaN where
-    they are withheld. Other models get the rows as they are.
+    `data.signs`, (n, 3d + 2), holds -1, 0 or 1 for each feature as it moves the answer, then both
+    ends of where it turns round, in raw units, NaN where it does not; and for the middle of the
+    range and the expert's place 1 where they move as all shapes say, 0 where they do not move with
+    them, and NaN where they are withheld. Other models get the rows as they are.
     """
     if not isinstance(model, Lipschitz) or not keeps_shapes(model):
         if data.signs is not None and bool((_parts_of(data.signs)[0] != 0).any()):
@@ -175,10 +174,10 @@ def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -
     n = len(x)
     if x.shape[1] != about.features:
         return data  # laid before, or refused by the network itself
-    signs, origin = x.new_zeros(n, about.wide), torch.zeros_like(x)
+    signs, (start, end) = x.new_zeros(n, about.wide), x.new_full((2, n, about.wide), torch.nan)
     ears = x.new_zeros(HEARD_PLACES)
     if data.signs is not None:
-        ways, turns, heard_signs = _parts_of(data.signs)
+        ways, *turns, heard_signs = _parts_of(data.signs)
         own = ways.shape[1] if inputs is None else inputs.width
         if own != about.features:
             raise FedloreError(
@@ -189,26 +188,43 @@ def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -
         places = columns_of_features(ways.shape[1], inputs)
         signs[:, places] = ways.to(x)
         signs[:, about.features :] = ears.nan_to_num(nan=0.0)
-        if bool(turns.isfinite().any()):
-            raw = turns.nan_to_num(nan=0.0)
-            scaled = (raw if scaler is None else scaler(raw)).to(x)[:, places]
-            origin[:, places] = scaled.masked_fill(turns.isnan(), 0.0)
+        if bool(turns[0].isfinite().any()):
+            for laid, raw in zip((start, end), turns, strict=True):
+                filled = raw.nan_to_num(nan=0.0)
+                scaled = (filled if scaler is None else scaler(filled)).to(x)[:, places]
+                laid[:, places] = scaled.masked_fill(raw.isnan(), torch.nan)
     heard = x.new_zeros(n, HEARD_PLACES)
-    start = x.new_zeros(n, 1)
+    begin = x.new_zeros(n, 1)
     if (about.hears or about.start != "none") and n:
         both = _heard_places(data, x, model)
         both = torch.where(ears.isnan(), 0.0, both)
         if about.start != "none":
-            start = both[:, [0 if about.start == "middle" else 1]]
+            begin = both[:, [0 if about.start == "middle" else 1]]
         heard = both if about.hears else heard
-    return replace(data, x=torch.cat([x, heard, start, signs, origin], 1))
+    whole = torch.cat([x, heard], 1)
+    return replace(data, x=torch.cat([whole, begin, *_cut(whole, signs, start, end)], 1))
 
 
-def _parts_of(signs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What is said of each feature: its way, its turn; and of what is heard."""
-    d = (signs.shape[1] - HEARD_PLACES) // 2
-    way, turn, heard = torch.split(signs, [d, d, HEARD_PLACES], 1)
-    return way, turn, heard
+def _cut(x: Tensor, signs: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The part of each input that raises the answer, that lowers it, and that is free to do either.
+
+    They add up to it. Where it turns, the part in front of the turn ends there and the part behind
+    begins there, both measured from 0, so that a turn far from all rows changes nothing for them.
+    """
+    turns = ~start.isnan()
+    before = torch.where(turns, torch.minimum(x, start) - start.clamp(max=0.0), x)
+    behind = torch.where(turns, torch.maximum(x, end) - end.clamp(min=0.0), 0.0)
+    between = torch.clamp(x, start, end) - (start.clamp(min=0.0) + end.clamp(max=0.0))
+    up = torch.where(signs > 0, before, torch.where(signs < 0, behind, 0.0))
+    down = torch.where(signs < 0, before, torch.where(signs > 0, behind, 0.0))
+    return up, down, torch.where(signs == 0, x, torch.where(turns, between, 0.0))
+
+
+def _parts_of(signs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What is said of each feature: its way, both ends of its turn; and of what is heard."""
+    d = (signs.shape[1] - HEARD_PLACES) // 3
+    way, start, end, heard = torch.split(signs, [d, d, d, HEARD_PLACES], 1)
+    return way, start, end, heard
 
 
 def _heard_places(data: Examples, x: Tensor, model: Lipschitz) -> Tensor:

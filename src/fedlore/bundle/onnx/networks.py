@@ -8,13 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core import nets
-from ...core.lipschitz import HEARD_PLACES, SHARP, SLACK, Lipschitz, columns_of_features
+from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.cells import single
-from ...kernel.expressions import Tree
 from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
@@ -276,50 +275,55 @@ def shape_nodes(
             for place, ear in zip(places, ears, strict=True)
         ]
     start = blank if about.start == "none" else heard[0 if about.start == "middle" else 1]
-    told = _sign_nodes(build, formulas, model, shapes, ears, scaler)
     heard = heard if about.hears else [blank, blank]
-    return build.concat(x, *heard, start, *told)
+    whole = build.concat(x, *heard)
+    told = _cut_nodes(build, whole, formulas, model, shapes, ears, scaler)
+    return build.concat(whole, start, *told)
 
 
-def _sign_nodes(
+def _cut_nodes(
     build: Builder,
+    x: Value,  # scaled, with what is heard
     formulas: Formulas,
     model: Lipschitz,
     shapes: SiteShapes | None,
     ears: list[float],
     scaler: Scaler | None,
-) -> tuple[Value, Value]:
-    """The sign of every input of every row, (n, wide), and the origin of every feature's."""
+) -> list[Value]:
+    """The part of every input that raises the answer, that lowers it, that is free: (n, wide) each,
+    as `core.lipschitz._cut`."""
     wide, features = model.options.wide, model.options.features
-    base = np.zeros((1, wide), SINGLE)
-    base[0, features:] = np.nan_to_num(ears, nan=0.0)
-    origin = build.fill(0.0, features)
-    found = build.fill(0.0, wide) + build.constant(base)
+    blank = build.fill(0.0, wide)
+    signed = np.zeros((1, wide), np.bool_)
+    signed[0, features:] = np.nan_to_num(ears, nan=0.0) > 0
+    up = build.where(build.constant(signed, BOOL), x, blank)
+    down, free = blank, x - up
     if shapes is None:
-        return found, origin
+        return [up, down, free]
     d = len(shapes.schema.features)
     places = columns_of_features(d, None if scaler is None else scaler.inputs)
-    for one, piece in shapes.pieces:
+    for one in shapes:
         column = shapes.schema.column(one.feature)
         here = np.zeros((1, wide), np.bool_)
         here[0, places[column]] = True
         mask = build.constant(here, BOOL)
         if one.where:
-            region = shapes.place(one).formula
-            mask = mask & (formulas.value(region.tree) > 0.0)
-        if piece.side:
-            tree = (piece.side, ("column", column), ("number", piece.turn))
-            mask = mask & (formulas.value(_as_number(tree)) > 0.0)
-            raw = torch.zeros(1, d).index_fill_(1, torch.tensor([column]), single(piece.turn))
-            turn = float((raw if scaler is None else scaler(raw)).float()[0, places[column]])
-            origin = build.where(build.columns(mask, np.arange(features)), turn, origin)
-        found = build.where(mask, float(piece.sign), found)
-    return found, origin
-
-
-def _as_number(truth: Tree) -> Tree:
-    """1 where a comparison holds, 0 where not."""
-    return ("where", truth, ("number", 1.0), ("number", 0.0))
+            mask = mask & (formulas.value(shapes.place(one).formula.tree) > 0.0)
+        before, behind, between = x, blank, blank
+        if one.turns:
+            raw = torch.zeros(2, d)
+            raw[:, column] = torch.tensor([single(one.turns[0]), single(one.turns[-1])])
+            ends = (raw if scaler is None else scaler(raw)).float()[:, places[column]]
+            (start, end), (below, above) = ends.tolist(), ends.clamp(max=0.0).tolist()
+            before = build.smaller(x, start) - below
+            behind = build.larger(x, end) - max(end, 0.0)
+            kept = build.smaller(build.larger(x, start), end)
+            between = kept - float(np.float32(max(start, 0.0)) + np.float32(above))
+        rising, falling = (before, behind) if one.pieces[0].sign > 0 else (behind, before)
+        up = build.where(mask, rising, up)
+        down = build.where(mask, falling, down)
+        free = build.where(mask, between, free)
+    return [up, down, free]
 
 
 def lipschitz_nodes(build: Builder, module: Lipschitz, x: Value, name: str) -> Value:
@@ -331,17 +335,17 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: Value, name: str) -> V
 
     wide = about.wide
     inputs, start = part(0, wide), part(wide, 1)
-    signs = part(wide + 1, wide)
-    origin = build.concat(part(2 * wide + 1, about.features), build.fill(0.0, HEARD_PLACES))
+    up, down, free = (part(i * wide + 1, wide) for i in (1, 2, 3))
     c = build.weight(f"{name}.line.weight", _single(module.line.weight))
     own = np.arange(wide)[None] < about.features
-    turned = (signs * c) / about.slope
-    above = build.op("Softplus", SHARP * (turned - 1.0)) / SHARP
-    clamped = signs * (about.slope * (build.constant(own) + above))
-    free = build.equal(signs, 0.0)
-    line = build.total(build.where(free, c, clamped) * (inputs - origin))
-    line = line + build.total(c * origin)
-    h = build.where(free | build.constant(own, BOOL), inputs, 0.0)
+
+    def clamped(sign: float) -> Value:
+        turned = (c * sign) / about.slope
+        above = build.op("Softplus", SHARP * (turned - 1.0)) / SHARP
+        return (about.slope * sign) * (above + build.constant(own))
+
+    line = build.total(clamped(1.0) * up + clamped(-1.0) * down + c * free)
+    h = build.where(build.constant(own, BOOL), inputs, free)
     for place, layer in enumerate(module.trunk):
         assert isinstance(layer, nn.Linear)
         weight = build.weight(f"{name}.trunk.{place}.weight", _single(layer.weight))

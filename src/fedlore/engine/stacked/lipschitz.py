@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import softplus
 
-from ...core.lipschitz import HEARD_PLACES, SHARP, SLACK, Shaping
+from ...core.lipschitz import SHARP, SLACK, Shaping
 from .layers import LayerPlace, _gate
 from .ordinal import steps_for
 
@@ -16,15 +16,14 @@ LINE = "line.weight"
 def spread_rows(x: Tensor, about: Shaping) -> Tensor:
     """Rows as a step takes them, (..., features + told) -> (..., 3 * wide + 1).
 
-    Inputs, how far those whose sign is 1 lie behind their origin, the same where it is -1, and the
-    start: what clamps a coefficient then depends on the client alone, and no step looks at signs.
+    Inputs, their parts that raise the answer, those that lower it, and the start: what clamps a
+    coefficient then depends on the client alone, and no step looks at signs.
     """
     wide = about.wide
     if x.shape[-1] == 3 * wide + 1:
         return x
-    inputs, start, signs, origin = torch.split(x, [wide, 1, wide, about.features], -1)
-    beyond = inputs - pad(origin, (0, HEARD_PLACES))
-    return torch.cat([inputs, beyond * (signs > 0), beyond * (signs < 0), start], -1)
+    inputs, start, up, down, _ = torch.split(x, [wide, 1, wide, wide, wide], -1)
+    return torch.cat([inputs, up, down, start], -1)
 
 
 class LipschitzLayers:

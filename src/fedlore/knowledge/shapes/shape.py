@@ -68,16 +68,19 @@ class SiteShapes:
     def signs(self, x: Tensor) -> Tensor:
         """In which direction each feature of each row moves the answer, and where it turns.
 
-        (n, 2d): of each feature -1, 0 or 1, then the turn behind which that holds, in raw units,
-        NaN where there is none.
+        (n, 3d): of each feature -1, 0 or 1, where it turns as it is before; then both ends of the
+        turn, in raw units, NaN where there is none.
         """
-        way, turn = torch.zeros_like(x), torch.full_like(x, torch.nan)
-        for shape, piece in self.pieces:
-            column, here = self.schema.column(shape.feature), self.region(shape, x, piece)
-            way[:, column] = torch.where(here, float(piece.sign), way[:, column])
-            if piece.side:
-                turn[:, column] = torch.where(here, single(piece.turn), turn[:, column])
-        return torch.cat([way, turn], 1)
+        way, start, end = torch.zeros_like(x), *x.new_full((2, *x.shape), torch.nan)
+        for shape in self.shapes:
+            column, here = self.schema.column(shape.feature), self.region(shape, x)
+            if shape.turns:
+                here = here & ~x[:, column].isnan()
+            way[:, column] = torch.where(here, float(shape.pieces[0].sign), way[:, column])
+            if shape.turns:
+                for ends, turn in ((start, shape.turns[0]), (end, shape.turns[-1])):
+                    ends[:, column] = torch.where(here, single(turn), ends[:, column])
+        return torch.cat([way, start, end], 1)
 
     @property
     def pieces(self) -> tuple[tuple[FeatureShape, Piece], ...]:
