@@ -40,7 +40,7 @@ LESS = {
     "errors": set(),
     "words": set(),
     "kernel": {"errors", "words", "config"},  # numpy alone, so that it can be copied
-    "checker": {"errors", "words", "kernel"},
+    "checker": {"errors", "words", "kernel", "config"},
     "config": {"errors"},
     "core": {"errors", "words", "kernel", "config"},
     "answers": {"errors", "kernel", "config", "core"},

@@ -1,6 +1,7 @@
 """Which quick tests run which functions: one run of them all, each call written down.
 
-The tests nearest to a function are those that run it and little else, of every file in turn. What
+The tests nearest to a function are those that run it and little else, of every file in turn; of
+them the quick ones are asked first. What
 runs in another process is not seen: last the files are asked that speak most of the function.
 """
 
@@ -19,7 +20,7 @@ import pytest
 
 from .drawing import ROOT, Mutant
 
-_KEPT = 60  # tests of a function
+_KEPT = 120  # tests of a function
 _FILES = 6  # that speak most of a function
 
 
@@ -99,11 +100,11 @@ class Nearness:
         return cls(**json.loads(path.read_text()))
 
     def tests(self, mutant: Mutant, limit: float) -> list[str]:
-        """The tests nearest to a mutant that compute for `limit` seconds together, then files."""
+        """The tests nearest to a mutant, quick ones first, `limit` seconds together; then files."""
         names = [f"{mutant.file}:{name}" for name in mutant.functions]
         ran = [test for name in names for test in self.functions.get(name, [])]
         asked, left = [], limit
-        for test in dict.fromkeys(ran):
+        for test in sorted(dict.fromkeys(ran), key=self.seconds.__getitem__):
             if (left := left - self.seconds[test]) > 0 or not asked:
                 asked.append(test)
         return asked + [file for file in files_that_say(mutant) if file not in self.failed]

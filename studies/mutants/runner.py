@@ -28,7 +28,7 @@ import pytest
 from fedlore.core.statistics import wilson
 
 from .drawing import ROOT, SEED, SOURCE, Mutant, draw
-from .nearness import Nearness, Trace
+from .nearness import Nearness, Trace, files_that_say
 
 #: Loaded before the fork: what takes seconds and holds nothing of fedlore.
 _HEAVY = ("torch", "scipy.optimize", "onnx", "onnxruntime", "sklearn.ensemble", "pandas")
@@ -37,6 +37,7 @@ _EACH = 30.0  # seconds of computing for one test: what takes longer goes on for
 _WAITED = 100  # seconds by the clock for one test: so does what waits longer
 SAID, TRACED = "said.txt", "traced.json"  # beside a copy's own files
 NOTHING = "tests/__init__.py"  # a file without a test
+QUICK, SLOW = "not slow", "slow and not nightly and not program"
 
 Job = TypeVar("Job")
 
@@ -46,13 +47,20 @@ class Fate:
     """What became of a mutant."""
 
     mutant: Mutant
-    how: str  # "killed", "survived", "survived in time", "no test" or "cannot be asked"
+    how: str  # killed, survived, survived in time, no test, in doubt or cannot be asked
     seconds: float  # of computing
     told: str  # the first failure, or the last line
+
+    def __str__(self) -> str:
+        return f"{self.how:16} {self.seconds:5.1f} s  {self.mutant.name}  {self.told}"
 
     @property
     def killed(self) -> bool:
         return self.how == "killed"
+
+    @property
+    def survived(self) -> bool:
+        return self.how in ("survived", "survived in time", "no test")
 
     @property
     def killer(self) -> str:
@@ -67,6 +75,7 @@ def run(
     *,
     limit: float,
     within: float = math.inf,
+    marks: str = QUICK,
 ) -> Iterator[Fate]:
     """The fates as they fall; the tests of a mutant compute for `limit` seconds at most.
 
@@ -75,8 +84,8 @@ def run(
 
     def start(mutant: Mutant, tree: Path) -> int:
         put(tree / SOURCE / mutant.file, mutant)
-        tests = near.tests(mutant, limit / 2)
-        return _fork(tree, tests or [NOTHING], _Clock(), limit, near.failed)
+        tests = near.tests(mutant, limit / 2) if marks == QUICK else files_that_say(mutant)
+        return _fork(tree, tests or [NOTHING], _Clock(), limit, near.failed, marks=marks)
 
     for mutant, tree, code, seconds in side_by_side(mutants, copies, start, within):
         put(tree / SOURCE / mutant.file)
@@ -142,7 +151,7 @@ def doubtful(fates: Sequence[Fate], near: Nearness, copies: Sequence[Path]) -> s
     failed: set[str] = set()
 
     def start(part: list[str], tree: Path) -> int:
-        return _fork(tree, part, _Clock(), 3600, near.failed, stop=False)
+        return _fork(tree, part, _Clock(), 3600, near.failed, stop=False, marks="")
 
     for part, tree, code, _ in side_by_side(parts, copies, start):
         if code:
@@ -188,6 +197,7 @@ def _fork(
     without: Sequence[str] = (),
     *,
     stop: bool = True,
+    marks: str = QUICK,
 ) -> int:
     """A child in its own group that runs these tests of the copy; torch is loaded already."""
     child = os.fork()
@@ -204,13 +214,14 @@ def _fork(
         sys.stdout = sys.stderr = os.fdopen(out, "w")
         os.chdir(tree)
         source = str(tree / "src")
-        os.environ["PYTHONPATH"] = source  # for the processes that tests start
+        before = os.environ.get("PYTHONPATH")  # for the processes that tests start
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, before]))
         sys.path[:0] = [source, str(tree)]
         # whoever calls this from a test has the tree's own code loaded, not that of the copy
         ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
         for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
             del sys.modules[name]
-        options = ["-m", "not slow", "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
+        options = ["-m", marks, "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
         options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
         if find_spec("pytest_timeout"):
             options += ["-o", f"timeout={_WAITED}"]
@@ -248,10 +259,18 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def trace(path: Path, copies: Sequence[Path]) -> Nearness:
-    """Who runs which function, read from a file or found by one run of all quick tests."""
+def trace(path: Path, copies: Sequence[Path], last: Path | None = None) -> Nearness:
+    """Who runs which function, read from a file or found by one run of all quick tests.
+
+    Files that took long the `last` time are begun first.
+    """
     if not path.exists():
-        trace_of(files_of_tests(ROOT), copies).write(path)
+        took: dict[str, float] = {}
+        for test, seconds in (Nearness.read(last).seconds if last else {}).items():
+            file = test.partition("::")[0]
+            took[file] = took.get(file, 0.0) + seconds
+        files = sorted(files_of_tests(ROOT), key=lambda file: -took.get(file, 0.0))
+        trace_of(files, copies).write(path)
     return Nearness.read(path)
 
 
@@ -303,6 +322,8 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds; begin none later")
+    parser.add_argument("--last", type=Path, help="such a file of an earlier run, for the order")
+    parser.add_argument("--slow", type=float, help="ask slow tests too, beginning none later")
     parser.add_argument("--least", type=float, default=0.85)
     parser.add_argument(
         "--near", type=Path, help="a file for who runs which function, for a next run"
@@ -314,17 +335,24 @@ def main(said: Sequence[str] | None = None) -> int:
             __import__(name)
     begun, fates = time.monotonic(), []
     with trees(args.workers) as copies:
-        near = trace(args.near or copies[0] / "nearness.json", copies)
+        near = trace(args.near or copies[0] / "nearness.json", copies, args.last)
         if near.failed:
             print(f"{len(near.failed)} fail without a mutant and are left out:", *near.failed)
         left = args.within - (time.monotonic() - begun)
         for fate in run(mutants, near, copies, limit=args.limit, within=left):
             fates.append(fate)
-            print(
-                f"{fate.how:16} {fate.seconds:5.1f} s  {fate.mutant.name}  {fate.told}", flush=True
-            )
+            print(fate, flush=True)
+        if args.slow is not None:
+            print(f"{report(fates)}\nthen slow tests:", flush=True)
+            names = {fate.mutant.name for fate in fates if fate.survived}
+            left = args.slow - (time.monotonic() - begun)
+            again = [mutant for mutant in mutants if mutant.name in names]
+            for fate in run(again, near, copies, limit=args.limit, within=left, marks=SLOW):
+                print(fate, flush=True)
+                if fate.killed:
+                    fates = [fate if fate.mutant == old.mutant else old for old in fates]
         unsure = doubtful(fates, near, copies)
-    fates = [replace(f, how="cannot be asked") if f.killer in unsure else f for f in fates]
+    fates = [replace(f, how="in doubt") if f.killer in unsure else f for f in fates]
     print(report(fates))
     return int(sum(fate.killed for fate in fates) < args.least * len(fates))
 

@@ -114,3 +114,11 @@ def test_a_set_may_become_empty_and_says_so():
 def test_crossed_and_half_open_intervals_are_refused(low, high, says):
     with pytest.raises(KnowledgeError, match=says):
         Sets.of(low, high)
+
+
+def test_a_set_of_no_intervals_behaves_as_any_other_empty_set():
+    none = Sets.of(torch.zeros(3, 0), torch.zeros(3, 0))
+    some = Sets.of(torch.tensor([0.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 5.0]))
+    assert none.meet(some).empty.all() and none.length.tolist() == [0.0] * 3
+    assert none.join(some).lower.tolist() == some.lower.tolist()
+    assert not none.holds(torch.tensor([0.5, 2.5, 4.5])).any()

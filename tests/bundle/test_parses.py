@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from fedlore.answers import Bins
-from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.header import Policies
+from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.bundle.store import with_policies
 from fedlore.core.nets import mlp

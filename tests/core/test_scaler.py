@@ -110,3 +110,19 @@ def test_a_single_level_stays_a_number():
     inputs = Inputs((Input(),))
     assert inputs.width == 1
     assert inputs_of(Schema((Feature("a", levels=("x",)),), ("I", "II"))) is None
+
+
+def test_sums_are_those_of_the_values_that_are_there():
+    """Whatever stands for a missing value, it is counted nowhere."""
+    draw = torch.Generator().manual_seed(3)
+    x = torch.randn(40, 2, generator=draw) * 5 + 3
+    x[torch.rand(40, 2, generator=draw) < 0.3] = NAN
+    for fill in (-7.0, 90.0):
+        inputs = Inputs((Input(missing=True, stand="mean", fill=fill), Input(missing=True)))
+        found = inputs.moments(x)
+        for column, place in ((0, 0), (1, 2)):  # behind each stands its sign
+            there = x[~x[:, column].isnan(), column].double()
+            assert found["rows"][place] == len(there)
+            assert torch.allclose(found["sum"][place], there.sum())
+            assert torch.allclose(found["squares"][place], there.square().sum())
+            assert found["rows"][place + 1] == 40 and found["sum"][place + 1] == 40 - len(there)

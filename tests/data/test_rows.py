@@ -10,7 +10,8 @@ import torch
 
 from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
-from fedlore.data.rows import files, open_file, read_chunks
+from fedlore.data.rows import files, open_file, read_chunks, read_unhurried
+from fedlore.data.rows.table import Stumbled
 from fedlore.errors import ConfigError, FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Knowledge
@@ -239,3 +240,17 @@ def test_a_fault_in_a_later_part_has_the_row_of_the_whole_table(monkeypatch):
     columns = {"ash": [9.0] * 5 + [float("nan")], "volatile": [24.0] * 6, "oven": ["old"] * 6}
     with pytest.raises(FedloreError, match="row 7, column 'ash' is missing"):
         as_examples(columns, SCHEMA)
+
+
+def test_where_a_fast_reader_stumbles_the_slow_one_is_asked():
+    asked = []
+
+    def read(fast):
+        asked.append(fast)
+        if fast:
+            raise Stumbled("a cell")
+        return "slow"
+
+    assert read_unhurried(read) == "slow" and asked == [True, False]
+    assert read_unhurried(read, fast=False) == "slow" and asked == [True, False, False]
+    assert read_unhurried(lambda fast: fast) is True

@@ -13,6 +13,7 @@ from fedlore.algorithms import Apfl, Ditto, Scaffold
 from fedlore.core.nets import Deaf, lenet5, mlp, server, small_cnn
 from fedlore.core.rng import stream
 from fedlore.engine import Local, Recipe, Stacked, federate
+from fedlore.engine.stacked.layers import Last
 from fedlore.engine.stacked.nets import layers_of
 from fedlore.engine.training import why_not_stacked
 
@@ -185,6 +186,11 @@ def test_what_has_no_hand_written_layers_says_so():
     x = torch.zeros(1, FEATURES)
     assert "Tanh at this place" in layers_of(server(Tanh()), x)
     assert "does not end in a linear layer" in layers_of(Deaf(nn.Sequential(nn.Flatten())), x)
+    for odd in (nn.Flatten(0), nn.Flatten(1, 1), nn.Flatten(0, 1)):
+        whole = nn.Sequential(odd, nn.Linear(FEATURES, CLASSES))
+        assert "Flatten at this place" in layers_of(server(whole), x)
+    flat = layers_of(server(nn.Sequential(nn.Flatten(), nn.Linear(FEATURES, CLASSES))), x)
+    assert [layer.kind for layer in flat.layers] == [Last] and not flat.images
     twice = nn.Linear(FEATURES, FEATURES)
     assert "share parameters" in layers_of(server(nn.Sequential(twice, twice)), x)
     assert why_not_stacked(server(Tanh()), federation()[0]) is None

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA384
-from cryptography.x509 import SubjectAlternativeName
+from cryptography.x509 import BasicConstraints, KeyUsage, SubjectAlternativeName
 from typer.testing import CliRunner
 
 from fedlore import FedloreError
@@ -68,6 +68,12 @@ def test_what_init_writes_can_be_read(folder):
     assert [mode(folder / n) for n in ("ca.key", "server.key", "runner.secret")] == [0o600] * 3
     with pytest.raises(FedloreError, match="holds a federation already"):
         init(folder, name="coke", address="h:1", schema=COKE)
+
+
+KEY_USES = (
+    "digital_signature content_commitment key_encipherment data_encipherment key_agreement "
+    "key_cert_sign crl_sign".split()
+)
 
 
 @pytest.mark.parametrize("secure", [True, False])
@@ -389,3 +395,13 @@ def test_a_site_learns_a_renewed_authority_from_a_server_that_the_old_one_vouche
         assert len(lines) == 1
     learn_authority(kit, lines.append)  # the server is away: joining itself will say so
     assert len(lines) == 1
+
+
+def test_an_authority_may_sign_certificates_and_nothing_else(folder):
+    authority = read_certificate(folder / "ca.crt")
+    usage = authority.extensions.get_extension_for_class(KeyUsage)
+    basic = authority.extensions.get_extension_for_class(BasicConstraints)
+    said = usage.value
+    allowed = {name for name in KEY_USES if getattr(said, name)}
+    assert usage.critical and allowed == {"key_cert_sign", "crl_sign"}
+    assert basic.critical and basic.value == BasicConstraints(ca=True, path_length=0)

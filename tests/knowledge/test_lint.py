@@ -360,3 +360,24 @@ def test_tables_of_different_schemas_are_refused():
 def test_nothing_to_check_is_nothing_found():
     assert lint_tables() == []
     assert lint_tables([predict({"then": "I"})]) == []
+
+
+def test_thresholds_on_the_ends_of_the_scope_lie_in_it():
+    def kinds(*cells):
+        rows = [{"ash": cell, "then": "I"} for cell in cells]
+        found = lint_tables(ranges=[table_of(rows, SCHEMA, kind="range")], listed=99)
+        return [finding.kind for finding in found]
+
+    assert "beyond-scope" not in kinds(">= 0", "<= 4", "[0..4]", "> 0", "< 4")
+    assert "beyond-scope" in kinds("[0..5]") and "beyond-scope" in kinds("[-1..4]")
+
+
+def test_of_a_kind_so_many_are_listed_and_the_others_counted():
+    table = table_of([{"ash": "> 1", "then": "I"}] * 5, SCHEMA, kind="range")
+
+    def told(listed):
+        found = lint_tables(ranges=[table], listed=listed)
+        more = [one.args["count"] for one in found if one.kind == "more"]
+        return sum(one.kind == "duplicate" for one in found), more
+
+    assert told(4) == (4, []) and told(3) == (3, [1]) and told(1) == (1, [3])

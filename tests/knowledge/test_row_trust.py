@@ -185,3 +185,9 @@ def test_regions_that_meet_are_a_fault_of_trust(tmp_path):
     with pytest.raises(KnowledgeError) as error:
         Knowledge.read(written(tmp_path, region("ash > 9", 0.8) + region("ash > 12", 0.2)))
     assert error.value.code == "trust"
+
+
+def test_without_terms_there_is_nothing_to_learn_from():
+    schema = Schema((Feature("a", low=0, high=9),), ("I", "II"))
+    found = RowTrust(schema, (TrustRegion("a > 3", trust=0.5),))
+    assert found.terms == () and found.design(torch.zeros(4, 1)).shape == (4, 0)

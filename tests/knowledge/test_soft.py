@@ -24,7 +24,13 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.findings.checkup import check_data, check_file
-from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
+from fedlore.knowledge.soft import (
+    Softened,
+    SoftFormulas,
+    has_soft,
+    lone_expert,
+    place_within,
+)
 from fedlore.knowledge.sources.reasons import reasons_of
 from fedlore.knowledge.tables.soft import SoftTable
 
@@ -344,3 +350,18 @@ def test_a_range_is_calibrated_on_the_expert_as_he_is_read_again(tmp_path):
 def test_a_table_in_which_every_rule_always_holds_is_not_soft():
     with pytest.raises(KnowledgeError, match="use the table itself"):
         soft((HIGH[0], 1.0), (SULPHUR[0], 1.0))
+
+
+def test_one_soft_part_among_others_makes_a_prediction_soft(tmp_path):
+    hard = 'table = "hard.csv"\n'
+    soft = 'table = "soft.csv"\nconfidence = 0.8\n'
+    (tmp_path / "hard.csv").write_text("a,then\n> 5,I\n<= 5,II\n")
+    (tmp_path / "soft.csv").write_text("a,then\n> 7,I\n")
+    top = 'trust = 0.3\nclasses = ["I", "II"]\n[[features]]\nname = "a"\nlow = 0\nhigh = 9\n'
+
+    def said(*sources):
+        text = top + "".join(f"[[predict.sources]]\n{one}" for one in sources)
+        (tmp_path / "knowledge.toml").write_text(text)
+        return has_soft(Knowledge.read(tmp_path / "knowledge.toml").prediction)
+
+    assert said(soft) and said(hard, soft) and said(soft, hard) and not said(hard)

@@ -279,3 +279,7 @@ def test_federations_without_a_guarantee_are_refused(changes, rule):
         check_dp(DP, **(plain | changes))
     with pytest.raises(ConfigError, match="cohort must be at least 1, got 0"):
         NoiseFilter(DP, 1.0, 0, lambda name: Ledger())
+
+
+def test_a_cohort_of_one_is_allowed():
+    assert NoiseFilter(DP, 1.0, 1, lambda name: Ledger()).least == 1

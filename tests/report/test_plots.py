@@ -1,6 +1,7 @@
 """Every plot says what it shows, in what unit, and who is who."""
 
 import builtins
+import re
 import sys
 from types import SimpleNamespace
 
@@ -152,7 +153,11 @@ def test_names_that_matplotlib_would_hide_or_compute_are_shown():
 
 def test_colours_differ_and_stay():
     assert len(set(COLOURS.values())) == len(COLOURS) == 8
-    assert colour("a stranger") == colour("a stranger")
+    names = ["a stranger", "another", "a third", "one more"]
+    assert [colour(name) for name in names] == [colour(name) for name in names]
+    assert all(re.fullmatch("#[0-9A-Fa-f]{6}", colour(name)) for name in [*names, *COLOURS])
+    assert all(colour(name) == own for name, own in COLOURS.items())
+    assert not {colour(name) for name in names} & {*COLOURS.values()}
     assert shades(["FL", "FLwKM", "FLwKM"]) == [1.0, pytest.approx(0.65), 1.0]
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from ..checker.forms import MixtureValues
 from ..config import build
 from ..core.one_shot import Basis, Home, Link, OneShot, OneShotModel, Posterior
 from ..core.ordinal import Start
@@ -70,18 +71,6 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
 
 
 @dataclass(frozen=True)
-class _MixtureValues:
-    """What a header says of a mixture."""
-
-    network: float
-    expert: float
-    heard: tuple[str, ...]
-    members: tuple[dict[str, Any], ...]
-    width: float | None = None  # of a number
-    inverse_temperature: float | None = None  # of classes
-
-
-@dataclass(frozen=True)
 class _OneShotValues:
     """What it says of a one-shot model."""
 
@@ -106,7 +95,7 @@ def restore_ensemble(
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
     tuned, other = ("width", "inverse_temperature")[:: 1 if numbers else -1]
-    values = _read(_MixtureValues, said, "the mixture")
+    values = _read(MixtureValues, said, "the mixture")
     scale = getattr(values, tuned)
     if getattr(values, other) is not None or scale is None or not 0.0 < scale < float("inf"):
         raise Refused(f"the mixture must say {tuned}, positive and finite, and no {other}")

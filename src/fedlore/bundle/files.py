@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from torch import Tensor
 
+from ..checker.forms import Policies
 from ..core.conformal import CoveragePromise
 from ..data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ..data.rows.cells import passed_over
@@ -15,7 +16,7 @@ from ..errors import ConfigError, FedloreError
 from ..models.answers import DECIDED, Answers
 from ..models.doubt import Doubt
 from .explain import answer_with_reasons, moved_by
-from .header import Bundle, Policies
+from .header import Bundle
 from .predict import answer_rows, doubt_rows
 from .write import AnswerColumn, Sink, answer_columns, sink
 

@@ -6,39 +6,25 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, get_args
 
 import torch
 
+from ..checker.forms import FORMAT, Header, Policies, StoredInput, TaskName
 from ..config import build
 from ..core.conformal import CoveragePromise, check_level
 from ..core.scaler import Input, Inputs, Scaler
-from ..data.rows.cells import Extra
 from ..errors import ConfigError, FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.scope import inputs_of
 from ..knowledge.timeline import Timeline
 from ..knowledge.views import Recalibrated
-from ..models.classifier import TaskName
 from ..models.client import PersonalModel
 from ..models.tasks import Classification, Regression
 from ..version import __version__
 from .archive import Refused
 from .knowledge import knowledge_members, same_schema
 from .networks import check_room
-
-
-@dataclass(frozen=True)
-class Policies:
-    """What to do about rows that are not as they should be."""
-
-    extra: Extra = "ignore"  # a column that is no feature: pass over, or refuse
-    signed: bool = False  # whether it is used only with the signature of its knowledge
-
-    def __post_init__(self) -> None:
-        if self.extra not in get_args(Extra):
-            raise ConfigError(f"extra must be {' or '.join(get_args(Extra))}, got '{self.extra}'")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,36 +59,6 @@ class Bundle:
     def tables(self) -> dict[str, bytes]:
         """The decision tables and models beside it, by the name of their file."""
         return {n: b for n, b in knowledge_members(self.members).items() if n != "knowledge.toml"}
-
-
-FORMAT = 4  # of bundle.json and all that lies beside it; any other is refused
-_MOST_LEVELS = 100_000
-
-
-@dataclass(frozen=True)
-class Header:
-    """bundle.json."""
-
-    format: int
-    client: str
-    task: TaskName
-    model: dict[str, object]
-    hears: bool
-    shape: tuple[int, ...]  # of one row as the network takes it
-    schema: dict[str, Any]
-    scaling: dict[str, object] | None  # shift and spread, in the shape of a row
-    bins: tuple[float, ...] | None  # all edges, for a number
-    trust: float  # λ in training
-    rely: float  # λ at prediction
-    conflict: str
-    outside: str
-    confusion: tuple[tuple[float, ...], ...] | None  # of an expert who is heard through it
-    policies: Policies
-    metrics: dict[str, float]
-    versions: dict[str, str]
-    created: str
-    ensemble: dict[str, Any] | None = None  # members and weights of a mixture
-    inputs: tuple[dict[str, Any], ...] | None = None  # how each feature reaches the network
 
 
 def read_header(data: bytes) -> Header:
@@ -173,7 +129,7 @@ def input_values(inputs: Inputs | None) -> list[dict[str, object]] | None:
     """How features reach the network, for JSON."""
     if inputs is None:
         return None
-    return [asdict(_StoredInput.of(one)) for one in inputs.features]
+    return [asdict(_stored(one)) for one in inputs.features]
 
 
 def header_inputs(header: Header, schema: Schema) -> Inputs | None:
@@ -182,16 +138,9 @@ def header_inputs(header: Header, schema: Schema) -> Inputs | None:
         if any(feature.may_miss or feature.other for feature in schema.features):
             raise Refused("knowledge.toml has missing values that the network knows nothing of")
         return None
-    try:
-        found = [build(_StoredInput, dict(one)) for one in header.inputs]
-    except (ConfigError, TypeError, ValueError) as error:
-        raise Refused(f"bundle.json: inputs: {error}") from None
     wanted = inputs_of(schema)
-    for place, one in enumerate(found, 1):
-        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(one.fill or 0.0):
-            raise Refused(f"bundle.json: input {place} is none")
-    inputs = Inputs(tuple(one.made() for one in found))
-    fits = wanted is not None and len(found) == len(schema.features)
+    inputs = Inputs(tuple(map(_made, header.inputs)))
+    fits = wanted is not None and len(inputs.features) == len(schema.features)
     fits = fits and all(
         (a.levels, a.other) == (b.levels, b.other) and a.missing >= b.missing
         for a, b in zip(inputs.features, wanted.features if wanted else (), strict=False)
@@ -201,21 +150,14 @@ def header_inputs(header: Header, schema: Schema) -> Inputs | None:
     return inputs
 
 
-@dataclass(frozen=True)
-class _StoredInput:
-    levels: int
-    other: bool
-    missing: bool
-    fill: float | None = None
+def _stored(one: Input) -> StoredInput:
+    fill = None if math.isnan(one.fill) else one.fill
+    return StoredInput(one.levels, one.other, one.missing, fill)
 
-    @staticmethod
-    def of(one: Input) -> "_StoredInput":
-        fill = None if math.isnan(one.fill) else one.fill
-        return _StoredInput(one.levels, one.other, one.missing, fill)
 
-    def made(self) -> Input:
-        fill = math.nan if self.fill is None else self.fill
-        return Input(self.levels, self.other, self.missing, "given", fill)
+def _made(one: StoredInput) -> Input:
+    fill = math.nan if one.fill is None else one.fill
+    return Input(one.levels, one.other, one.missing, "given", fill)
 
 
 def header_scaler(header: Header, heard: int, inputs: Inputs | None = None) -> Scaler | None:

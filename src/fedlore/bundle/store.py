@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..checker.forms import FORMAT, Policies
 from ..core.conformal import CoveragePromise
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
@@ -21,10 +22,8 @@ from .archive import Members, Refused, fingerprint_of, read_members, write_membe
 from .card import card_of
 from .ensemble import describe_ensemble, restore_ensemble
 from .header import (
-    FORMAT,
     HOLDINGS,
     Bundle,
-    Policies,
     check_agreement,
     finite_scores,
     header_inputs,

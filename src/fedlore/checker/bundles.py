@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KnowledgeError
+from ..config import build
+from ..errors import ConfigError, KnowledgeError
+from ..kernel.document import read_document
 from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import Known
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
+from .forms import FORMAT, Header, MixtureValues, StoredInput
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -168,11 +171,6 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
     return []
 
 
-_HEADER = set(
-    "format client task model hears shape schema scaling bins trust rely conflict outside "
-    "confusion policies metrics versions created".split()
-)
-_FORMAT = 4  # of bundles
 #: Layers that answer each row by itself.
 _LAYERS = set(
     "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
@@ -183,29 +181,40 @@ _DEEPEST = 50
 _POSITIVE = {"slope", "width", "reach", "inverse_temperature", "eps", "rows", "features", "classes"}
 
 
-def header_faults(header: Mapping[str, Any], known: Known, target: Any) -> list[str]:
+def header_faults(header: Mapping[str, Any], known: Known, texts: Mapping[str, str]) -> list[str]:
     """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
-    schema, number = header["schema"], target is not None
-    trust = float(header["rely"])
-    withheld = bool(known.directions) and trust == 0.0  # what moves another way
-    bins = header["bins"] or [None]
-    names = (header["format"], header["task"], header["conflict"], bins[0], bins[-1])
-    ends = (target["lower"], target["upper"]) if number else (None, None)
-    task = "regression" if number else "classification"
+    try:
+        form = build(Header, header)
+    except ConfigError as error:
+        return [f"bundle.json: {error}"]
+    said, number = read_document(texts["knowledge.toml"]), known.line is not None
+    withheld = bool(known.directions) and form.rely == 0.0  # what moves another way
+    label = said.target.name if said.target else said.label
+    bins = None if form.bins is None else (form.bins[0], form.bins[-1], len(form.bins) - 1)
+    ends = (known.number.lower, known.number.upper) if number else ()
+    inputs = form.inputs or [StoredInput(0, False, False)] * len(known.columns)
+    width = sum(one.width for one in inputs)
     faults = {
-        "its keys are others": {*header} - {"ensemble", "inputs"} != _HEADER,
-        "its format, task, policy or bins are others": names
-        != (_FORMAT, task, known.conflict, *ends),
-        "its target is another": number and schema["label"] != target["name"],
-        f"it trusts by {trust:g}": not withheld and trust != known.trust,
-        "its features are others": schema["features"] != feature_values(known, missing=True),
-        "its classes are others": not number and schema["classes"] != list(known.classes),
-        "its scaling is not of finite numbers, spread above 0": not _scales(header["scaling"]),
+        "its format or task is another": (form.format, form.task)
+        != (FORMAT, "regression" if number else "classification"),
+        "its policies are others": (form.conflict, form.outside) != (said.conflict, said.outside),
+        "its bins are others": bins != ((*ends, len(form.schema["classes"])) if number else None),
+        "its target is another": form.schema["label"] != label,
+        f"it trusts by {form.rely:g}": (form.trust, form.rely) != (said.trusts.value, known.trust)
+        and not (withheld and form.trust == said.trusts.value),
+        "its features are others": form.schema["features"] != feature_values(known, missing=True),
+        "its classes are others": not number and form.schema["classes"] != list(known.classes),
+        "its schema has another key": form.schema.keys() != {"features", "classes", "label"},
+        "its rows have another shape": math.prod(form.shape) != len(known.columns)
+        or min(form.shape) < 1,
+        "its scaling is not of finite numbers, spread above 0, one for each input": not _scales(
+            form, width
+        ),
         "its network has another layer, or a number that must be positive and is not": any(
-            _odd_layers(header["model"])
+            _odd_layers(form.model)
         ),
     }
-    return [words for words, wrong in faults.items() if wrong] + _input_faults(header, known)
+    return [words for words, wrong in faults.items() if wrong] + _input_faults(form, known)
 
 
 def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
@@ -222,12 +231,15 @@ def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _scales(said: Any) -> bool:
+def _scales(form: Header, width: int) -> bool:
+    """Whether there is a shift and a spread for each of so many inputs, and for what is heard."""
+    said = form.scaling
     if said is None:
-        return True
+        return form.inputs is None
     shift, spread = (np.array(said.get(key), np.float64) for key in ("shift", "spread"))
     fine = (np.abs(shift) <= LARGEST).all() and ((spread > 0) & (spread <= LARGEST)).all()
-    return set(said) == {"shift", "spread"} and bool(fine)
+    heard = shift.size >= width if form.hears else shift.size == width
+    return set(said) == {"shift", "spread"} and bool(fine) and heard and shift.shape == spread.shape
 
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
@@ -251,28 +263,30 @@ def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
     ]
 
 
-def _input_faults(header: Mapping[str, Any], known: Known) -> list[str]:
+def _input_faults(form: Header, known: Known) -> list[str]:
     """What is wrong with how features reach the network, beside what the knowledge says of them."""
-    inputs = header.get("inputs")
-    if inputs is None:
+    if form.inputs is None:
         holes = any(column.may_miss or column.other for column in known.columns)
         return ["its network knows nothing of missing values"] if holes else []
-    if len(inputs) != len(known.columns):
-        return [f"it has inputs for {len(inputs)} features"]
-    for one, column in zip(inputs, known.columns, strict=True):
+    if len(form.inputs) != len(known.columns):
+        return [f"it has inputs for {len(form.inputs)} features"]
+    for one, column in zip(form.inputs, known.columns, strict=True):
         count = len(column.levels) + column.other
         levels = len(column.levels) if count > 1 else 0
-        fits = (one["levels"], one["other"]) == (levels, column.other and count > 1)
-        fill = 0.0 if one["fill"] is None else one["fill"]
-        if not fits or one["missing"] < column.may_miss or not np.isfinite(fill):
+        fits = (one.levels, one.other) == (levels, column.other and count > 1)
+        if not fits or one.missing < column.may_miss:
             return [f"'{column.name}' reaches the network otherwise than the knowledge says"]
     return []
 
 
 def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
     """What is wrong with a mixture: weights that are none, widths, or numbers not finite."""
-    members = ensemble["members"]
-    weights = [ensemble["network"], ensemble["expert"], *(m["weight"] for m in members)]
+    try:
+        form = build(MixtureValues, ensemble)
+    except ConfigError as error:
+        return [f"the mixture: {error}"]
+    members = form.members
+    weights = [form.network, form.expert, *(m["weight"] for m in members)]
     if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
         return ["a weight does not lie in [0, 1]"]
     if abs(math.fsum(weights) - 1.0) > NEAR:

@@ -145,16 +145,20 @@ def test_features_reach_the_network_as_the_knowledge_says(tmp_path):
     """Missing values with a flag, levels each with a place, one for those that nobody named."""
     base = next(bases(tmp_path, ["holes-first-intersect"]))
     header = json.loads(base.site.members["bundle.json"])
-    known = read_knowledge(texts_of(base.site.members))
-    assert header_faults(header, known, None) == []
+    texts = texts_of(base.site.members)
+    known = read_knowledge(texts)
+    assert header_faults(header, known, texts) == []
     for what, change in INPUTS.items():
         forged = copy.deepcopy(header)
         change(forged["inputs"])
         forged["inputs"] = forged["inputs"] or None
-        assert header_faults(forged, known, None), what
+        assert header_faults(forged, known, texts), what
     forged = copy.deepcopy(header)
     forged["inputs"][2]["missing"] = True  # more than is asked for
-    assert header_faults(forged, known, None) == []
+    assert "one for each input" in header_faults(forged, known, texts)[0]
+    for values in forged["scaling"].values():
+        values.append(1.0)
+    assert header_faults(forged, known, texts) == []
 
 
 @pytest.mark.parametrize(("where", "status"), [("ash > 8", "unknown"), ("Ro > 1", "proved")])

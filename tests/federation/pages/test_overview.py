@@ -2,10 +2,13 @@
 
 import json
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from fedlore.federation.coordinator.status import Presence, Sighting
+from fedlore.federation.pages.coordinator import _costs as costs
+from fedlore.federation.pages.coordinator import say_bytes, say_seconds
 from fedlore.federation.pages.overview import SPENT, STATES, Watcher, tell_state
 from fedlore.privacy.dp.budget import BudgetSpent, Ledger, LedgerEntry
 
@@ -116,3 +119,12 @@ def test_a_spent_budget_is_known_by_the_words_of_the_ledger():
     ledger, entry = Ledger(), LedgerEntry("run", 1, "site", 1.0, 1, 1.0)
     with pytest.raises(BudgetSpent, match=f"^{SPENT}"):
         ledger.spend(entry, epsilon=0.01, delta=1e-5)
+
+
+def test_what_rounds_cost_is_said_of_the_last_and_of_the_worst():
+    history = [{"seconds": s, "bytes": b} for s, b in ((2, 10), (50, 2_000), (7, 300), (4, 30))]
+    seconds, sizes = costs(SimpleNamespace(history=history))
+    assert seconds.caption == f"The last {say_seconds(4)}, the longest {say_seconds(50)}."
+    assert sizes.caption == f"The last {say_bytes(30)}, the largest {say_bytes(2_000)}."
+    assert seconds.front == [(1.0, 2.0), (2.0, 50.0), (3.0, 7.0), (4.0, 4.0)]
+    assert costs(SimpleNamespace(history=[])) == []
