@@ -148,6 +148,29 @@ def _kind(rows: Sequence[Row], name: str, kind: str) -> str:
     return "\n".join(lines)
 
 
+def changes(rows: Sequence[Row], before: Sequence[Row]) -> str:
+    """lore against the rows `lore before` of another file, paired by seed: a line for each set."""
+    lines = []
+    for name in dict.fromkeys(str(row["set"]) for row in rows):
+        numbers = name in NUMBERS
+        metric = "rmse" if numbers else "ta"
+        ours, theirs = (
+            means([row for row in some if row["set"] == name], metric).get(approach, {})
+            for some, approach in ((rows, "lore"), (before, "lore before"))
+        )
+        both = sorted(set(ours) & set(theirs))
+        if both:
+            pairs = [(ours[s], theirs[s]) for s in both]
+            gap = interval([100 * (a / b - 1 if numbers else a - b) for a, b in pairs])
+            now, was = (sum(each) / len(both) for each in zip(*pairs, strict=True))
+            unit = "%" if numbers else "points"
+            lines.append(
+                f"{name}, seeds {_spans(both)}: {was:.4g} before, {now:.4g} now, "
+                f"{gap.mean:+.2f} {unit} ({gap.low:+.2f} to {gap.high:+.2f})"
+            )
+    return "\n".join(lines)
+
+
 def _mean(found: MeanInterval, numbers: bool) -> str:
     text = f"{found.mean:.4g}" if numbers else f"{found.mean:.1f}"
     if found.half != found.half:
@@ -191,10 +214,14 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", help="cuda: networks train on the card")
     parser.add_argument("--short", action="store_true", help="local best and lore alone")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
+    parser.add_argument("--before", type=Path, help="with --summary: rows `lore before` of a file")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
     given = parser.parse_args(arguments)
     if given.summary:
-        print(summary(_read_all(given.summary), given.tables))
+        rows = _read_all(given.summary)
+        print(summary(rows, given.tables))
+        if given.before is not None:
+            print(changes(rows, _read_all([given.before])))
         return
     if given.out is None:
         parser.error("--out is needed")

@@ -34,3 +34,12 @@ def test_means_and_paired_differences_by_hand(tmp_path):
 def test_of_an_error_less_is_better():
     text = evidence.summary([*rows(1, "coal", "rmse"), *rows(2, "coal", "rmse")], None)
     assert "| local best | 0.415 ± 0.064 | 0 | -0.1 (-0.1 to -0.1) |" in text
+
+
+def test_lore_is_held_against_the_rows_of_an_earlier_code():
+    before = [{**row, "approach": "lore before"} for s in (1, 2) for row in rows(s, "coal", "rmse")]
+    before = [{**row, "rmse": 2 * row["rmse"]} for row in before if row["rmse"] > 0.49]
+    now = [*rows(1, "coal", "rmse"), *rows(2, "coal", "rmse")]
+    assert evidence.changes(now, []) == ""
+    said = evidence.changes(now, [{**row, "rmse": 1.03} for row in before])
+    assert said.startswith("coal, seeds 1 to 2: 1.03 before, 0.515 now, -50.00 % (")
