@@ -148,16 +148,16 @@ class TensorBoardStore:
             return False
         for broken in place.glob("events.*"):  # a process ended while it was told
             broken.unlink()
-        with SummaryWriter(str(place)) as writer:  # type: ignore[no-untyped-call]
+        with SummaryWriter(str(place)) as writer:
             for point in run.points:
-                writer.add_scalar(point.name, point.value, point.step)  # type: ignore[no-untyped-call]
+                writer.add_scalar(point.name, point.value, point.step)
             rows = "".join(f"| {_cell(n)} | {_cell(v)} |\n" for n, v in run.parameters.items())
-            writer.add_text("parameters", f"| | {run.group} |\n|---|---|\n{rows}")  # type: ignore[no-untyped-call]
+            writer.add_text("parameters", f"| | {run.group} |\n|---|---|\n{rows}")
             if run.files:  # it keeps no files: where they lie
                 listed = "\n".join(f"- {path.resolve()}" for path in run.files)
-                writer.add_text("files", listed)  # type: ignore[no-untyped-call]
+                writer.add_text("files", listed)
             for name, text in run.texts.items():
-                writer.add_text(name, text)  # type: ignore[no-untyped-call]
+                writer.add_text(name, text)
         (place / "done").touch()
         return True
 
