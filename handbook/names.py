@@ -21,6 +21,7 @@ MODULES = {
     "fedlore.data": "Rows from files, and ways to deal them to sites.",
     "fedlore.bundle": "One site's model with its knowledge in one file.",
     "fedlore.sklearn": "Estimators for one site.",
+    "fedlore.flower": "What the two halves of a Flower app call.",
     "fedlore_coke.blend": "The cheapest blend that makes a grade.",
     "fedlore.testing": "The laws for plug-ins of one's own.",
     "fedlore.experiments": "Approaches compared on the same sites, as rows that are kept.",

@@ -51,6 +51,7 @@ LESS = {
     "bundle": GROUND | {"version", "checker", "core", "look", "knowledge", "models", "data"},
     "studio": GROUND | {"core", "look", "knowledge", "models", "data", "bundle"},
     "testing": GROUND | {"core", "knowledge", "models", "algorithms", "privacy", "engine"},
+    "flower": {"federation"},
     "sklearn": GROUND | {"core", "knowledge", "models", "algorithms", "data", "engine"},
 }
 #: What a file imports from above, inside a function, so that nobody pays who does not call it.

@@ -19,6 +19,7 @@ from fedlore.engine.loop import scale_together
 from fedlore.federation.flower import messages, superlink
 from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link
+from fedlore.federation.kits import app
 
 from ..engine.federation import federation
 from ..laws.lists import ALGORITHMS, names, recipe_for
@@ -120,13 +121,37 @@ def test_the_names_of_flwr_that_are_used_are_there():
     from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
-    assert version("flwr").startswith("1.41.")  # what was tried, as pyproject.toml has it
+    assert version("flwr").startswith(
+        ("1.41.", "1.42.")
+    )  # what was tried, as pyproject.toml has it
     with Link("127.0.0.1:9").open(RuntimeHttpClient) as client:
         assert client._client.timeout.read == SILENCE
     runtime = ("GetNodes", "PushMessages", "PushObject", "PullMessages", "PullObject")
     assert all(hasattr(RuntimeHttpClient, call) for call in runtime)
     calls = ("ActivateNode", "DeactivateNode", "SendNodeHeartbeat", "PullMessages", "PushMessages")
     assert all(hasattr(FleetHttpClient, call) for call in calls)
+
+
+def test_what_an_app_needs_of_flwr_is_there(tmp_path):
+    """The names in the two files of `fedlore flower init`, and what is asked of a grid."""
+    import inspect
+
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+    named = set()
+    for text in (app.SERVER, app.CLIENT):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("flwr"):
+                named |= {alias.name for alias in node.names}
+    there = {"Context": Context, "Message": Message, "ClientApp": ClientApp, "Grid": Grid}
+    assert named == set(there | {"ServerApp": ServerApp})
+    assert all(hasattr(ClientApp, name) for name in ("train", "evaluate", "query"))
+    assert hasattr(ServerApp, "main")
+    assert all(hasattr(Grid, name) for name in ("get_nodes", "push_messages", "pull_messages"))
+    fields = {"node_config", "run_config", "state"}
+    assert fields <= set(inspect.signature(Context.__init__).parameters)
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])

@@ -25,7 +25,7 @@ from .inside import audit_lines, small
 from .stock import StockGrid, bare_sites, halves, make_app, run_app
 
 QUICK = [("hidden = [64, 64]", "hidden = [6]"), ("epochs = 5", "epochs = 1")]
-QUICK += [("rounds = 20", "rounds = 3"), ("deadline = 120.0", "deadline = 2.0")]
+QUICK += [("rounds = 20", "rounds = 3"), ("deadline = 300.0", "deadline = 2.0")]
 PLAIN = [*QUICK, ('recipe = "lore"', 'recipe = "none"'), ("hears = true", "hears = false")]
 OPEN = [("secure_aggregation = true", "secure_aggregation = false")]
 AVERAGE = [('name = "fedper"', 'name = "fedavg"'), ('settings = {private = ["first", "last"]}', "")]

@@ -51,6 +51,12 @@ OWN: dict[str, Command] = {
         config="federation",
         writes={"out": "run"},
     ),
+    "track": _own(
+        "track:track",
+        FIRST,
+        "Tell MLflow or TensorBoard of a finished run: parameters, rounds, scores, files.",
+        folder="run coordinator kit",
+    ),
     "draft": _own(
         "draft:draft_command",
         KNOWING,

@@ -18,6 +18,7 @@ from ..experiments.benefit import benefit_path
 from ..experiments.checkup import check_sites, checkup_lines
 from ..experiments.runs import Finished, plan_run, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
+from ..experiments.trackers import STORE, open_tracker, track_folder
 from ..kernel.findings import Finding
 from ..knowledge.findings.checkup import check_file
 from ..knowledge.shapes.shape import promised_shapes
@@ -30,6 +31,7 @@ from ..report.verdict import RunWinner, verdict
 from .lint import AcceptOption, refuse_errors
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, show_report
+from .track import tell_tracker
 
 
 def run(
@@ -61,6 +63,9 @@ def run(
     for name, one in checked.items():
         refuse_errors(one.findings, f"knowledge.toml of '{name}'", screen, accept=accept)
     check_writable(out / "results.jsonl")
+    tracker = gathering.setting.run.track
+    if tracker:
+        open_tracker(tracker, out / STORE)  # refused before the work, not after
     clients = gathering.clients
     sizes = [len(client.data) for client in clients]
     rows = " / ".join(map(str, sizes))
@@ -81,6 +86,8 @@ def run(
     if findings and strict:
         raise FedloreError(f"--strict: the check-up warns of {', '.join(findings)}")
     _tell(gathering, _run_shown(gathering, out, screen), out, screen, findings, lines)
+    if tracker:
+        tell_tracker(track_folder(out, tracker), tracker, screen)
 
 
 def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:

@@ -16,6 +16,7 @@ from .budget import LeftOut, TimeBudget
 from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint
 from .runner import Outcome, Runner
 from .sites import Gathering
+from .tracks import keep_settings
 from .weights import keep_bundle, weights_path, weights_there, write_weights
 
 HISTORY, CONFUSION = "rounds.jsonl", "confusion.jsonl"
@@ -96,6 +97,9 @@ def _finish(
     with budget.spend(approach):
         made = _compute(gathering, approach, cell, runner, out, first)
     own = {"config": config, "versions": package_versions()}
+    settings = asdict(gathering.setting.without_deployment())
+    del settings["run"]  # what is compared, and where: nothing that a result depends on
+    keep_settings(out, config, settings)
     found = [{**cell.tags, **row, **own} for row in made]
     ledger.add(cell, found)
     return found, True

@@ -15,7 +15,7 @@ from ..config import build, read_toml
 from ..core.models import MODELS, ModelKind, ShapedNet, make_kind, make_network
 from ..engine.loop import Weights
 from ..engine.lore import UNORDERED, SearchSpace, default_space
-from ..errors import ConfigError
+from ..errors import ConfigError, unknown
 from ..kernel.schema import Feature, Schema
 from ..knowledge.files import Target
 from ..knowledge.scope import count_inputs, scaler_of_scope
@@ -25,6 +25,7 @@ from ..privacy import Privacy
 _FAULT = "federation-file"  # the code of errors raised here
 
 ROUNDS = 20  # where nobody says otherwise, here and in what `init` writes
+TRACKERS = ("mlflow", "tensorboard")
 NEEDED = ("name", "address", "schema")  # what a deployed federation cannot do without
 
 
@@ -84,11 +85,14 @@ class RunTable:
     metric: str = ""  # what decides lore's choices, local best and the order of its table
     seeds: int = 1  # how often all is drawn, from `seed` on: two or more give intervals
     time_limit: str = ""  # such as "90s", "10m", "2h": what does not fit is left out, and named
+    track: str = ""  # mlflow or tensorboard: told of the run, in a store below the results
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
         read_duration(self.time_limit)
+        if self.track and self.track not in TRACKERS:
+            raise ConfigError(unknown("tracker", self.track, TRACKERS))
         if self.approaches is not None and not self.approaches:
             raise ConfigError("approaches must name at least one")
         if not 0.0 < self.test < 1.0:

@@ -15,6 +15,7 @@ PROJECT = """\
 [project]
 name = {name}
 version = "1.0.0"
+description = "Federated learning that knows what your experts know"
 license = "Apache-2.0"
 dependencies = []         # fedlore is installed where SuperLink and SuperNodes run
 
@@ -96,4 +97,6 @@ def write_app(
 def _settings(name: str, schema: Schema, target: Target | None) -> str:
     """A federation.toml without the address, which the grid has."""
     lines = write_settings(schema, target, name=name, address="").splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith(("address =", "largest_answer =")))
+    text = "".join(line for line in lines if not line.startswith(("address =", "largest_answer =")))
+    # each message starts a process that loads torch
+    return text.replace("deadline = 120.0 ", "deadline = 300.0 ", 1)
