@@ -79,6 +79,15 @@ OWN: dict[str, Command] = {
         "Check a knowledge file: its tables, its formulas, and how they fit the data.",
         knowledge="knowledge",
         data="rows",
+        record="record",
+        writes={"out": "knowledge"},
+    ),
+    "import": _own(
+        "dmn:import_command",
+        KNOWING,
+        "Read the decision tables of a DMN file into knowledge, and list what has no counterpart.",
+        file="tables",
+        writes={"out": "knowledge folder"},
     ),
     "calibrate": _own(
         "calibrate:calibrate",
@@ -157,9 +166,9 @@ OWN: dict[str, Command] = {
         "export:export",
         AT_WORK,
         "Write one site's model with its knowledge, schema and scaling to one file.",
-        source="run kit coordinator bundle",
+        source="run kit coordinator bundle knowledge",
         knowledge="knowledge",
-        writes={"out": "bundle", "onnx": "graph"},
+        writes={"out": "bundle", "onnx": "graph", "dmn": "tables"},
     ),
     "predict": _own(
         "predict:predict_command",

@@ -16,6 +16,7 @@ from ..errors import ConfigError, FedloreError
 from ..experiments.weights import approaches_kept, find_bundle, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .dates import say_dates
+from .dmn import export_tables
 from .lint import AcceptOption, refuse_bundle
 from .options import AsOfOption, PluginOption
 from .screen import ExitCode, current_screen
@@ -36,11 +37,21 @@ def export(
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
     ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+    dmn: Annotated[
+        Path | None, typer.Option(help="Of a knowledge.toml: its tables as one DMN file.")
+    ] = None,
     as_of: AsOfOption = None,
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
     """Write one site's model with its knowledge, schema and scaling to one file."""
+    if dmn is not None:
+        if source.suffix != ".toml" or out is not None or onnx is not None:
+            raise ConfigError(
+                "--dmn writes the tables of a knowledge.toml, and nothing beside them"
+            )
+        export_tables(source, dmn, as_of)
+        return
     if out is None and onnx is None:
         raise ConfigError("say where to: --out NAME.lore, --onnx NAME.onnx, or both")
     said = {} if extra is None else {"extra": extra}

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..errors import ConfigError, KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
+from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..look.tables import TextTable
 from .options import AsOfOption
 from .screen import ExitCode, Screen, current_screen
@@ -69,19 +71,27 @@ def refuse_bundle(
 
 
 def check_with_rows(
-    knowledge: Path, data: Path | None, as_of: str | None = None
+    knowledge: Path, data: Path | None, as_of: str | None = None, record: Path | None = None
 ) -> tuple[Checkup, Examples | None]:
     """What was found, and the labelled rows of classes that it was found on."""
     found = check_file(knowledge, as_of=as_of)
     schema = None if found.knowledge is None else found.knowledge.schema
-    if data is None or schema is None:
-        return found, None
-    from ..data import read_measured, read_table
+    rows: Examples | Measured | None = None
+    if data is not None and schema is not None:
+        from ..data import read_measured, read_table
 
-    if found.bins is not None:
-        return check_data(found, read_measured(data, schema, label=schema.label), data.name), None
-    rows = read_table(data, schema, label=schema.label)
-    return check_data(found, rows, data.name), rows
+        read = read_table if found.bins is None else read_measured
+        rows = read(data, schema, label=schema.label)
+        found = check_data(found, rows, data.name)
+    seen = Evidence(found.examples, None if rows is None else rows.x)
+    if record is not None:
+        from ..bundle.monitor.record import read_record
+
+        kept = read_record(record)
+        judged = {name: sum(v == v for v in values) for name, values in kept.values.items()}
+        seen = replace(seen, monitored=judged, monitored_rows=len(kept.rows))
+    found = replace(found, findings=[*found.findings, *lint_coverage(found.knowledge, seen)])
+    return found, rows if isinstance(rows, Examples) else None
 
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
@@ -91,6 +101,9 @@ _COLUMNS = ("table", "rule", "rows", "overlaps", "conflicts", "decides", "accura
 def lint(
     knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml.")],
     data: Annotated[Path | None, typer.Option(help="Labelled rows, CSV or Parquet.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="A record of fedlore monitor: rows that rules applied to.")
+    ] = None,
     as_of: AsOfOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Write what is valid on the day of --as-of to this file.")
@@ -102,7 +115,7 @@ def lint(
     """
     if out is not None and as_of is None:
         raise ConfigError("--out writes the knowledge of one day: say which with --as-of")
-    found, rows = check_with_rows(knowledge, data, as_of)
+    found, rows = check_with_rows(knowledge, data, as_of, record)
     rules: list[dict[str, object]] = []
     if rows is not None:
         rules = report_rules(found.tables, rows)
@@ -125,9 +138,6 @@ def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> Non
         columns = (*_COLUMNS, "confidence") if soft else _COLUMNS
         body = [[_cell(row.get(name)) for name in columns] for row in rules if row["rows"]]
         screen.show(TextTable.of("Rules on the data", columns, body, words=(0, 1)))
-        unused = sum(not row["rows"] for row in rules)
-        if unused:
-            screen.say(f"{unused} of {len(rules)} rules never applied")
     if found.audit is not None:
         screen.say(str(found.audit))
     if found.knowledge is not None:

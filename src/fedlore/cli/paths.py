@@ -20,6 +20,8 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "site": ("the folder of a site", "fedlore new FOLDER writes some"),
     "token": ("a file with a token", "write it into a file of its own"),
     "certificate": ("a certificate", "fedlore certify NAME.lore writes one"),
+    "tables": ("a DMN file", "modelling tools save decision tables as one, and so does export"),
+    "knowledge folder": ("a folder of knowledge", "fedlore import FILE.dmn FOLDER makes one"),
     "demo": ("the results of a demo", "fedlore demo makes some"),
     "graph": ("an ONNX graph", "fedlore export RESULTS --client SITE --onnx NAME.onnx writes one"),
     "metrics": ("a file of metrics", "fedlore monitor --metrics writes one"),
@@ -128,7 +130,7 @@ def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
 
 
 _TOML = ("knowledge", "federation", "kit")
-_NAMED = {".lore": "bundle", ".onnx": "graph"}
+_NAMED = {".lore": "bundle", ".onnx": "graph", ".dmn": "tables"}
 _MARKS = {
     b"# HELP fedlore_": "metrics",
     b'"fedlore range certificate"': "certificate",

@@ -180,7 +180,7 @@ def format_condition(condition: Condition | None, feature: Feature) -> str:
 def format_outcome(outcome: Sequence[int], classes: Sequence[str], kind: TableKind) -> str:
     """A cell that parses back to the outcome."""
     if kind == "predict":
-        return _bare(classes[outcome[0]])
+        return bare_name(classes[outcome[0]])
     if len(outcome) == len(classes) and "all" not in classes:
         return "all"
     ends = [classes[outcome[0]], classes[outcome[-1]]]
@@ -434,7 +434,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """A name as it stands where that is safe, else in quotes."""
     safe = _PLAIN.fullmatch(name) and not _LIST.fullmatch(name)
     if safe and name.lower() not in ("all", "any"):
@@ -445,8 +445,8 @@ def _bare(name: str) -> str:
 def _pick(chosen: Sequence[int], names: Sequence[str], start: str = "in ") -> str:
     """A list of names, or of those left out where that is shorter."""
     if len(chosen) == 1:
-        return _bare(names[chosen[0]])
+        return bare_name(names[chosen[0]])
     left_out = [index for index in range(len(names)) if index not in set(chosen)]
     if left_out and len(left_out) < len(chosen):
-        return "not " + ", ".join(_bare(names[index]) for index in left_out)
-    return start + ", ".join(_bare(names[index]) for index in chosen)
+        return "not " + ", ".join(bare_name(names[index]) for index in left_out)
+    return start + ", ".join(bare_name(names[index]) for index in chosen)

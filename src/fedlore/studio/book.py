@@ -13,6 +13,8 @@ from torch import Tensor
 from ..errors import FedloreError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.content import files_at, toml_in
+from ..knowledge.findings.checkup import Checkup
+from ..knowledge.findings.coverage import Evidence, RuleUse, count_uses, lint_coverage
 from ..knowledge.formulas import Formula
 from ..knowledge.signing import check_signed
 from ..look.page import COLOURS, Section, page
@@ -20,6 +22,7 @@ from ..look.plots import DrawnPlot, Plot, draw
 from ..look.tables import TextTable
 from ..words import say
 from .checks import judge, read_schema
+from .data import rows_of_site
 from .draft import now
 from .grids import RuleGrid, read_grids, sources_in
 from .maps import ends_of, middle_of
@@ -102,8 +105,13 @@ _TITLES = {
 }
 
 
-def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
-    """One HTML page that needs nothing else: card, features, rules, formulas, findings."""
+def write_book(
+    members: Mapping[str, bytes], name: str, knowledge: Path, data: Path | None = None
+) -> str:
+    """One HTML page that needs nothing else: card, features, rules, formulas, findings.
+
+    With examples, or the site's rows, also to how many of them each rule applied.
+    """
     values, checkup = toml_in(*files_at(members)), judge(members)
     card = {k: str(v) for k, v in values.get("card", {}).items() if v}
     facts = {**card, "printed": now(), "signature": _signature(knowledge)}
@@ -111,14 +119,18 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     facts |= {key: str(values[key]) for key in stated if key in values}
     if checkup.knowledge is not None and checkup.knowledge.row_trust is not None:
         facts["trust"] = f"{checkup.knowledge.trust:g}; {checkup.knowledge.row_trust}"
-    grids = read_grids(members)
+    grids, seen = read_grids(members), _evidence(checkup, data)
+    known = checkup.knowledge
+    uses = count_uses(known, seen) if known is not None and seen.counts else []
     sections = [
         _features(members),
-        *map(_rules, grids),
+        *(_rules(grid, uses) for grid in grids),
         *_formula_sections(values, read_schema(members)),
         *_shapes(sources_in(values, "shape")),
     ]
-    findings = [(say(f.severity), str(f.place), f.message) for f in checkup.findings]
+    told = [one for one in checkup.findings if one.kind != "never-applied"]
+    told += lint_coverage(known, seen)
+    findings = [(say(f.severity), str(f.place), f.message) for f in told]
     title = "What the check says"
     sections.append(
         Section(title, tables=(_words("Findings", ("kind", "place", "finding"), findings),))
@@ -132,6 +144,15 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
         terms={"predict": "what the expert would say", "range": "what is possible at all"},
         sections=sections,
     )
+
+
+def _evidence(checkup: Checkup, data: Path | None) -> Evidence:
+    """The rows that may show rules at work: examples, and those of the site that can be read."""
+    try:
+        rows = None if data is None else rows_of_site(data, checkup).x
+    except FedloreError:  # what is wrong with them the page of the data says
+        rows = None
+    return Evidence(checkup.examples, rows)
 
 
 def _signature(knowledge: Path) -> str:
@@ -164,7 +185,7 @@ def _span(feature: Feature) -> str:
     return say("{low} to {high}", low=f"{feature.low:g}", high=f"{feature.high:g}")
 
 
-def _rules(grid: RuleGrid) -> Section:
+def _rules(grid: RuleGrid, uses: Sequence[RuleUse]) -> Section:
     title = f"{say(_TITLES[grid.side])}: {grid.file}{', ' + grid.sheet if grid.sheet else ''}"
     if grid.fault:
         return Section(title, warnings=(grid.fault,))
@@ -175,8 +196,15 @@ def _rules(grid: RuleGrid) -> Section:
     ]
     note = [say("When several rules apply: {hit}", hit=grid.hit)] if grid.hit else []
     head: tuple[str, ...] = ("row", *grid.header)
+    counts = {one.place.row: one.rows for one in uses if one.place.file == grid.file}
+    if counts and grid.side != "examples":
+        head = (*head, "rows")
+        rows = [(*row, str(counts.get(int(row[0]), ""))) for row in rows]
+        note.append(say("rows: examples and rows of data to which the rule applied"))
     if len(head) > MOST_COLUMNS:
-        head, rows = ("row", "cells"), [(row[0], _say_cells(grid, row[1:])) for row in rows]
+        used = head[-1:] if head[-1] == "rows" and len(head) > len(grid.header) + 1 else ()
+        texts = [(row[0], _say_cells(grid, row[1:]), *row[len(row) - len(used) :]) for row in rows]
+        head, rows = ("row", "cells", *used), texts
     return Section(title, tables=(_words("By row of the file", head, rows, *note),))
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import FedloreError, KnowledgeError
@@ -11,6 +12,7 @@ from ..kernel.sheets import POLICIES, feature_titled
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
+from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..knowledge.missing import join_columns
 from ..look.tables import plain_values
 from .answers import first_error
@@ -22,7 +24,9 @@ def judge(members: Mapping[str, bytes]) -> Checkup:
     """What `fedlore lint` would say; a file that cannot be read at all is a finding too."""
     try:
         _refuse_code(members)
-        return check_file(members)
+        found = check_file(members)
+        unused = lint_coverage(found.knowledge, Evidence(found.examples))
+        return replace(found, findings=[*found.findings, *unused])
     except FedloreError as error:
         said = {"error": str(error).removeprefix(f"{FILE}: ")}  # its place says the name
         return Checkup([Finding("error", "file", Place(FILE), said)])

@@ -23,6 +23,7 @@ from ..knowledge.audit import report_rules
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
+from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..knowledge.findings.shapes import slope_of
 from ..knowledge.regions import RowRegion
 from ..knowledge.soft import lone_expert
@@ -58,6 +59,7 @@ def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[st
     _, schema = usable(checkup)
     assert rows.y is not None
     findings = check_data(checkup, rows, name).findings[len(checkup.findings) :]
+    findings += lint_coverage(checkup.knowledge, Evidence(checkup.examples, rows.x))
     heard = hear_knowledge(checkup, rows.x)
     outside = heard.outside(rows.y).nonzero().flatten().tolist()
     return {

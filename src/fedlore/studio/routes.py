@@ -144,7 +144,8 @@ def _add_versions(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
     @app.get("/api/book")
     def book() -> dict[str, Any]:
         place = desk.place
-        return {"html": write_book(desk.members, place.folder.resolve().name, place.knowledge)}
+        name = place.folder.resolve().name
+        return {"html": write_book(desk.members, name, place.knowledge, place.data)}
 
 
 def _add_signing(app: FastAPI, desk: Workspace) -> None:

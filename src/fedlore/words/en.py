@@ -188,6 +188,26 @@ def _ended(a: Mapping[str, Any]) -> str:
     return f"no longer valid on {a['day']}: {some}{more}"
 
 
+def _seen(seen: Mapping[str, int]) -> str:
+    """What was looked at: examples, rows of data, monitored rows."""
+    words = {"examples": "example", "data": "row of data", "monitored": "monitored row"}
+    texts = []
+    for kind, count in seen.items():
+        head, _, tail = words[kind].partition(" ")
+        plural = words[kind] if count == 1 else f"{head}s {tail}".strip()
+        if kind == "monitored" and count != 1:
+            plural = "monitored rows"
+        texts.append(f"{count} {plural}")
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _never_applied(a: Mapping[str, Any]) -> str:
+    some = ", ".join(a["of"][:SHOWN])
+    more = f" and {len(a['of']) - SHOWN} more" if len(a["of"]) > SHOWN else ""
+    many = f"{len(a['of'])} of {a['rules']} rules"
+    return f"{many} applied to none of {_seen(a['seen'])}: {some}{more}"
+
+
 #: Kind, or kind/case -> what was found, what to do.
 FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     # faults that were refused with a sentence of their own
@@ -234,6 +254,10 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
     "gave-up/stretches": (
         "gave up: the first {most} of {all} stretches of time were checked",
         "delete rules that ended long ago",
+    ),
+    "never-applied": (
+        _never_applied,
+        "look for rows that such a rule is about, or ask whether it is still needed",
     ),
     # rules by themselves
     "no-effect": (

@@ -129,7 +129,16 @@ def _ended(a: Mapping[str, Any]) -> str:
     return f"到 {a['day']} 已不再有效：{'、'.join(a['of'][:5])}{more}"
 
 
+def _never_applied(a: Mapping[str, Any]) -> str:
+    words = {"examples": "个示例", "data": "行数据", "monitored": "行监控数据"}
+    seen = "、".join(f"{count} {words[kind]}" for kind, count in a["seen"].items())
+    more = f" 等 {len(a['of'])} 条" if len(a["of"]) > 5 else ""
+    some = "、".join(a["of"][:5])
+    return f"{a['rules']} 条规则中有 {len(a['of'])} 条从未适用于 {seen}：{some}{more}"
+
+
 FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
+    "never-applied": (_never_applied, "寻找这种规则所说的行，或问一问是否还需要它"),
     "days": (_stretches, ""),
     "date-empty": (
         "{of} 没有一天有效：它从 {since} 开始，而 {until} 起已不再有效",
@@ -474,6 +483,7 @@ REASONS |= {kind: _with_model(s) for kind, s in REASONS.items() if kind.startswi
 
 #: Texts of pages by the English one; `say` finds them, and a test that none is missing.
 TEXTS: dict[str, str] = {
+    "rows: examples and rows of data to which the rule applied": "rows：该规则适用的示例和数据行数",
     # the page of a service
     "This service needs a token": "此服务需要令牌",
     "Enter": "进入",

@@ -25,7 +25,7 @@ from ..tables.table import Table
 from ..timeline import Timeline, members_on
 from .data import lint_data
 from .dates import lint_dates
-from .examples import check_examples, read_examples
+from .examples import Expectation, check_examples, read_examples
 from .shapes import lint_shapes
 from .soft import lint_soft
 from .sources import Sources, lint_sources
@@ -40,6 +40,7 @@ class Checkup:
     knowledge: Knowledge | None = None
     tables: list[Table | SoftTable] = field(default_factory=list)
     audit: Audit | NumberAudit | None = None
+    examples: tuple[Expectation, ...] = ()  # the expert's own, where they can be read
 
     @property
     def fingerprint(self) -> str:
@@ -86,8 +87,8 @@ def check_file(where: Where, *, as_of: date | str | None = None) -> Checkup:
         found = replace(found, findings=findings, knowledge=known)
     if known is None:
         return found
-    more = _examples(document.examples, files, known)
-    return replace(found, findings=[*found.findings, *more])
+    examples, more = _examples(document.examples, files, known)
+    return replace(found, findings=[*found.findings, *more], examples=tuple(examples))
 
 
 def _check_members(members: Mapping[str, bytes]) -> Checkup:
@@ -155,16 +156,18 @@ def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[F
     return findings
 
 
-def _examples(name: str | None, files: Files, known: Knowledge) -> list[Finding]:
-    """What is not as the expert's own examples say."""
+def _examples(
+    name: str | None, files: Files, known: Knowledge
+) -> tuple[list[Expectation], list[Finding]]:
+    """The expert's own examples, and what is not as they say."""
     if name is None:
-        return []
+        return [], []
     schema = known.require_schema()
     try:
         examples, findings = read_examples(files, name, known)
     except KnowledgeError as error:
-        return [Finding("error", "example", Place(name), {"error": str(error)})]
-    return findings + check_examples(known, schema, examples)
+        return [], [Finding("error", "example", Place(name), {"error": str(error)})]
+    return examples, findings + check_examples(known, schema, examples)
 
 
 def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") -> Checkup:
