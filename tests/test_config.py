@@ -1,5 +1,6 @@
 """TOML tables become dataclasses, or say what is wrong with them."""
 
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -28,11 +29,11 @@ def test_nested_tables_and_lists_are_built():
     ("values", "message"),
     [
         ({"nam": "a"}, "unknown key 'nam'; did you mean 'name'"),
-        ({"name": 3}, "name must be str, got 3"),
+        ({"name": 3}, "name must be text, got 3"),
         ({"name": "a", "plan": {"epoch": 3}}, r"\[plan\] unknown key 'epoch'; did you mean"),
         ({"name": "a", "plan": {"lr": -1}}, r"\[plan\] lr must lie in"),
-        ({"name": "a", "plan": {"lr": True}}, "plan.lr must be float, got True"),
-        ({"name": "a", "sizes": [1, "x"]}, r"sizes\[1\] must be int, got 'x'"),
+        ({"name": "a", "plan": {"lr": True}}, "plan.lr must be a number, got True"),
+        ({"name": "a", "sizes": [1, "x"]}, r"sizes\[1\] must be a whole number, got 'x'"),
         ({"name": "a", "plan": {"schedule": "x"}}, "one of constant, cosine, got 'x'"),
         ({"name": "a", "plan": 3}, "plan must be Plan, got 3"),
         ({}, "missing key 'name'"),
@@ -54,3 +55,26 @@ def test_unreadable_files_are_named(tmp_path):
     bad.write_text("rounds = 3\ntrust = 0,3  # a comma\n")
     with pytest.raises(ConfigError, match=r"line 2: a number has a point .*: trust = 0\.3"):
         read_toml(bad)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ordered = yes", "line 2: it is true or false, in small letters: ordered = true"),
+        ("label = grade", 'line 2: text stands in quotation marks: label = "grade"'),
+        ("trust = 30%", "line 2: a share is a number between 0 and 1: trust = 0.3"),
+        ("name = \u201cash\u201d", "line 2: these are not plain quotation marks"),
+        ('table = "C:\\users\\range.csv"', "line 2: a backslash needs another before it"),
+        ('classes = ["a" "b"]', "line 2: a comma is missing between two texts"),
+        (
+            "[a]\n[a]",
+            "line 3: [a] stands here twice; a table that may be repeated",
+        ),
+        ("trust = = 3", "line 2"),
+    ],
+)
+def test_a_slip_in_toml_is_named_with_its_line_and_the_way_to_write_it(tmp_path, line, said):
+    path = tmp_path / "x.toml"
+    path.write_text(f"a = 1\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read_toml(path)

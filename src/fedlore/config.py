@@ -14,6 +14,12 @@ from .errors import ConfigError, unknown
 __all__ = ["build", "read_toml", "toml_fault"]
 
 _T = TypeVar("_T")
+_TYPES: Mapping[object, str] = {
+    float: "a number",
+    int: "a whole number",
+    str: "text",
+    bool: "true or false",
+}
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -34,11 +40,35 @@ def toml_fault(data: bytes, error: Exception) -> str:
     >>> toml_fault(b"trust = 0,3", tomllib.TOMLDecodeError("..."))
     'line 1: a number has a point and no comma: trust = 0.3'
     """
+    found = re.search(r"line (\d+)", str(error))
+    at = int(found[1]) if found else 0
     for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
         if comma := re.fullmatch(r"\s*([\w.-]+)\s*=\s*([+-]?\d+),(\d+)\s*(#.*)?", line):
             plain = f"{comma[1]} = {comma[2]}.{comma[3]}"
             return f"line {number}: a number has a point and no comma: {plain}"
+        if number == at and (words := _slip(line)):
+            return f"line {number}: {words}"
     return str(error)
+
+
+def _slip(line: str) -> str:
+    """What is wrong with the line that a parser stumbled over; nothing where that is not clear."""
+    name, _, value = (part.strip() for part in line.partition("="))
+    if set(line) & set("\u201c\u201d\u201e"):
+        return 'these are not plain quotation marks: "text"'
+    if re.fullmatch(r"\[[\w.-]+\]", name) and not value:
+        return f"{name} stands here twice; a table that may be repeated has two brackets: [{name}]"
+    if re.fullmatch(r"(yes|no|on|off|True|False)\b.*", value):
+        return f"it is true or false, in small letters: {name} = true"
+    if re.fullmatch(r"[\d.]+ *%.*", value):
+        return f"a share is a number between 0 and 1: {name} = 0.3"
+    if "\\" in value and '"' in value:
+        return "a backslash needs another before it in a text; a path may have / instead"
+    if re.fullmatch(r"[^\W\d][\w -]*", value):
+        return f'text stands in quotation marks: {name} = "{value}"'
+    if re.search(r'"\s+"', value):
+        return "a comma is missing between two texts"
+    return ""
 
 
 def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
@@ -111,4 +141,5 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
     exact = isinstance(hint, type) and origin is None and isinstance(value, hint)
     if exact and (hint is bool or not isinstance(value, bool)):  # True is no number here
         return value
-    raise ConfigError(f"{where} must be {getattr(hint, '__name__', hint)}, got {value!r}")
+    wanted = _TYPES.get(hint) or getattr(hint, "__name__", hint)
+    raise ConfigError(f"{where} must be {wanted}, got {value!r}")

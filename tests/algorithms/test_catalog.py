@@ -44,7 +44,7 @@ def test_settings_go_through():
         ("fedavgg", {}, "unknown algorithm 'fedavgg'; did you mean 'fedavg'?"),
         ("adam", {}, "known: alone, apfl, ditto"),
         ("fedavg", {"proxy": 1.0}, r"\[fedavg\] unknown key 'proxy'; did you mean 'prox'"),
-        ("fedavg", {"prox": "a"}, "prox must be float, got 'a'"),
+        ("fedavg", {"prox": "a"}, "prox must be a number, got 'a'"),
         ("fedopt", {"kind": "sgd"}, "kind must be one of momentum, adagrad, adam, yogi, got 'sgd'"),
     ],
 )

@@ -65,7 +65,7 @@ def test_settings_are_built_into_the_packages_own_dataclass(tmp_path, monkeypatc
     assert make_kind("wide", {"width": 3}).width == 3
     with pytest.raises(ConfigError, match="unknown key 'witdh'; did you mean 'width'"):
         make_kind("wide", {"witdh": 3})
-    with pytest.raises(ConfigError, match="width must be int, got 'three'"):
+    with pytest.raises(ConfigError, match="width must be a whole number, got 'three'"):
         make_kind("wide", {"width": "three"})
 
 

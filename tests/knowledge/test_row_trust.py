@@ -76,7 +76,7 @@ def test_a_missing_value_that_does_not_decide_does_not_matter():
         (region("origin == 'own", 0.8), "a level is compared by its name"),
         (region("ash", 0.8), "a region needs a comparison and this is a number"),
         (region("ash > 9", 1.3), "[trust] region 1: trust must lie in [0, 1], got 1.3"),
-        (region("ash > 9", "'much'"), "trust.regions[0].trust must be float, got 'much'"),
+        (region("ash > 9", "'much'"), "trust.regions[0].trust must be a number, got 'much'"),
         ("[[trust.regions]]\ntrust = 1\n", "[trust.regions[0]] missing key 'where'"),
         ("[trust]\nvalue = 0.3\n", "[trust] needs regions or features: one number is trust = 0.3"),
         ('[trust]\nvalue = 3\nfeatures = ["ash"]', "trust must lie in [0, 1], got 3"),

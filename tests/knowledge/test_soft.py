@@ -205,7 +205,7 @@ def test_a_bad_confidence_is_one_sentence_with_its_place(tmp_path, cell, why):
         ),
         (
             'upper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = "often"',
-            "range.sources[1].confidence must be float",
+            "range.sources[1].confidence must be a number",
         ),
         ('table = "rules.csv"\nhit = "union"', "rules with a confidence go with the hit policy"),
     ],

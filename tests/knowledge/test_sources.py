@@ -128,7 +128,7 @@ def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
     [
         ('of = "ash"', 'off = "ash"', "unknown key 'off'; did you mean 'of'"),
         ('bands = "cuts.json"', 'band = "cuts.json"', "unknown key 'band'; did you mean 'bands'"),
-        ('of = "ash"', "of = 3", "of must be str, got 3"),
+        ('of = "ash"', "of = 3", "of must be text, got 3"),
         (
             'table = "range.csv"',
             'bands = "cuts.json"\nof = "ash"',

@@ -47,7 +47,7 @@ def test_nothing_is_loaded_before_a_filter_is_made(veil):
         asked.plugged == ("veil",) and asked.epsilon is None and asked.scores and not asked.spends
     )
     assert "veiled" not in sys.modules
-    with pytest.raises(ConfigError, match="veil.size must be float, got 'wrong'"):
+    with pytest.raises(ConfigError, match="veil.size must be a number, got 'wrong'"):
         filters_of(asked, FilterContext(4))
     assert "veiled" in sys.modules
 

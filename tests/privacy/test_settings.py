@@ -27,7 +27,7 @@ def test_a_table_becomes_settings():
     ("table", "says"),
     [
         ({"secure_agregation": True}, "did you mean 'secure_aggregation'"),
-        ({"secure_aggregation": "yes"}, "must be bool"),
+        ({"secure_aggregation": "yes"}, "must be true or false"),
         ({"threshold": 0.7}, "belongs to secure_aggregation"),
         ({"secure_aggregation": True, "threshold": 0.3}, r"lie in \[2/3, 1\], got 0.3"),
         ({"encryption": "rot13"}, "must be one of ckks"),

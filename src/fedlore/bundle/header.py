@@ -27,7 +27,7 @@ from .knowledge import knowledge_members, same_schema
 from .networks import check_room
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bundle:
     """A personal model, the names of its columns and classes, and the bytes it is stored as."""
 
@@ -44,6 +44,11 @@ class Bundle:
     shape: tuple[int, ...] = ()  # of one row as the network takes it
     members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     holdings: tuple[CoveragePromise, ...] = ()  # what its sets and intervals promise, and to whom
+
+    def __repr__(self) -> str:
+        """One line: the card is there to be read, weights are not."""
+        size = f"{len(self.schema.features)} features"
+        return f"Bundle({self.client}: {self.task}, {size}, {self.fingerprint[:12]})"
 
     @property
     def timeline(self) -> Timeline | None:

@@ -53,10 +53,7 @@ def rows_of(known: Examples | Measured, hears: bool) -> np.ndarray[Any, Any]:
     return x.numpy()
 
 
-_FEW = 200
-
-
-def _deal(y: Tensor, count: int, seed: int, *, sort: bool) -> list[Tensor]:
+def _deal(y: Tensor, seed: int, *, sort: bool) -> list[Tensor]:
     """The rows of each fold, (n,) bool: labels of a class are dealt out evenly.
 
     Else a class that is frequent among the rows held out is rare among those learned from, and
@@ -67,8 +64,8 @@ def _deal(y: Tensor, count: int, seed: int, *, sort: bool) -> list[Tensor]:
     if sort:
         order = order[np.argsort(y.numpy()[order], kind="stable")]
     found = np.empty(len(y), dtype=np.int64)
-    found[order] = np.arange(len(y)) % count
-    return [torch.from_numpy(found == fold) for fold in range(count)]
+    found[order] = np.arange(len(y)) % FOLDS
+    return [torch.from_numpy(found == fold) for fold in range(FOLDS)]
 
 
 def fit_estimator(
@@ -91,10 +88,9 @@ def fit_estimator(
     every = torch.ones(len(known), dtype=torch.bool)
     whole = fitted(every)
     held = said(whole, every).double()
-    count = FOLDS if len(known) >= _FEW else 2 * FOLDS  # few rows miss each other more
     if len(known) < 2 * FOLDS:  # of a handful of rows none can be held out
         return whole, held
-    for away in _deal(known.y, count, seed, sort=bool(classes)):
+    for away in _deal(known.y, seed, sort=bool(classes)):
         if not classes or len(np.unique(known.y[~away])) > 1:
             held[away] = said(fitted(~away), away).double()
     return whole, held
@@ -104,9 +100,9 @@ def choose_trust(held: Tensor, known: Examples | Measured) -> float:
     """λ by rows that were not seen; 0 where they do not show that the expert helps.
 
     Of a number the one that misses least, drawn to 0 as the weights of an ensemble are to their
-    start. Of classes only those count under which more rows are right than without the expert, by
-    more than two standard errors of the paired difference; of them it is the least under which
-    labels are as likely as they get, up to one.
+    start. Of classes the least under which labels are as likely as they get, up to chance. It is
+    taken if more rows are right than without the expert by more than two standard errors: one
+    comparison, since a search for the λ with the most right rows would find luck.
     """
     y = known.y
     assert y is not None
@@ -121,13 +117,11 @@ def choose_trust(held: Tensor, known: Examples | Measured) -> float:
     said = torch.stack([mix(parts, (1 - t,), known.prior, t) for t in _TRUSTS])  # (t, n, k)
     label = y.expand(len(_TRUSTS), -1).unsqueeze(2)
     losses = -said.gather(2, label).squeeze(2).clamp(min=_SURE).log()  # (t, n)
-    right = (said.argmax(2) == y).double()
-    more = right - right[0]
-    fine = more.mean(1) > 2 * _chance(more)
-    fine[0] = True
-    apart = losses - losses[losses.mean(1).where(fine, torch.inf).argmin()]
-    near = fine & (apart.mean(1) <= _chance(apart))
-    return _TRUSTS[int(near.nonzero()[0])]
+    apart = losses - losses[losses.mean(1).argmin()]
+    chosen = int((apart.mean(1) <= _chance(apart)).nonzero()[0])
+    right = (said[[0, chosen]].argmax(2) == y).double()
+    more = right[1:] - right[:1]
+    return _TRUSTS[chosen] if bool(more.mean(1) > 2 * _chance(more)) else 0.0
 
 
 def _chance(apart: Tensor) -> Tensor:
