@@ -3,8 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..config import build
 from ..errors import KnowledgeError
 from ..kernel import document
 from ..kernel.document import FILE, Card
-from ..kernel.schema import Feature, Schema, in_order
+from ..kernel.schema import Feature, Schema, fill_features, in_order
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .content import Files, Where, dump, files_at, toml_in
 from .rowtrust import read_trust, trust_values
@@ -99,21 +99,30 @@ def is_number_file(where: Where) -> bool:
     return "target" in toml_in(*files_at(where))
 
 
-def read_document(where: Where, *, unchecked: bool = False) -> KnowledgeDocument:
-    """A knowledge.toml as it stands, before any source is opened."""
+def read_document(
+    where: Where, *, unchecked: bool = False, asked: Sequence[Feature] = ()
+) -> KnowledgeDocument:
+    """A knowledge.toml as it stands, before any source is opened.
+
+    Of the features `asked` for, those that it leaves out are features that the site does not have.
+    """
     files, name = files_at(where)
     with naming(name):
         document = build(KnowledgeDocument, toml_in(files, name))
+        document = replace(document, features=fill_features(document.features, asked))
         if not unchecked:
             document.check()
     return document
 
 
-def read_parts(where: Where) -> tuple[str, dict[str, Any]]:
+def read_parts(where: Where, asked: Sequence[Feature] = ()) -> tuple[str, dict[str, Any]]:
     """The name of a knowledge file, and all that it says: the fields of `Knowledge`."""
     files, name = files_at(where)
-    document = read_document(where)
+    own = read_document(where)
+    document = read_document(where, asked=asked)
     setting = setting_of(document, files)
+    if document.features != own.features:
+        setting = replace(setting, columns=own.schema.names)
     said, allowed = document.answers.asked
     predict = open_sources(document.predict.sources, said, setting, name)
     ranges = open_sources(document.range.sources, allowed, setting, name)
@@ -270,5 +279,5 @@ def feature_values(feature: Feature) -> dict[str, Any]:
     """A feature as keys of a file, without those that say nothing."""
     said = asdict(feature)
     blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
-    blank |= {"missing": "refuse", "other": False, "date": ""}
+    blank |= {"missing": "refuse", "other": False, "date": "", "have": True}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}

@@ -320,7 +320,9 @@ def find_columns(
     for name in asked:
         if name not in found:
             sought = features[name].column or name if name in features else name
-            wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}")
+            lacks = name in features and features[name].may_miss
+            hint = "; if it is not measured here, say have = false of its feature" if lacks else ""
+            wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}{hint}")
     if wrong:
         raise refusal(place, list(dict.fromkeys(wrong)))
     return [found[name] for name in asked]

@@ -8,7 +8,7 @@ import importlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ...core.textfiles import Dialect, find_dialect, open_text
 from ...core.workbooks import read_page
 from ...errors import ConfigError, FedloreError
 from ...kernel.schema import Schema
-from .cells import BLANK, Stumbled, refusal
+from .cells import BLANK, Stumbled, name_and_unit, refusal
 
 ROWS_AT_ONCE = 65_536  # rows at a time
 
@@ -296,6 +296,28 @@ def frame_of(data: Any, schema: Schema) -> RowSource:
     raise FedloreError(
         f"rows must be records, columns by name, or a frame, got {type(data).__name__}"
     )
+
+
+def fill_absent(source: RowSource, schema: Schema) -> RowSource:
+    """The same with blank columns in place of those that the site does not have."""
+    there = {word for title in source.titles for word in (title.strip(), name_and_unit(title)[0])}
+    absent = [(f.name, (f.column or f.name).strip()) for f in schema.features if not f.have]
+    gone = [name for name, title in absent if not {name, title} & there]
+    if not gone:
+        return source
+    width = len(source.titles)
+
+    def batches(
+        columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
+    ) -> Iterator[RowBatch]:
+        kept = [i for i in columns if i < width]
+        for batch in source.batches(kept, [i for i in words if i < width], on_progress):
+            cells = iter(batch.columns)
+            blank = np.full(len(batch.lines), np.nan)
+            found = [next(cells) if i < width else blank for i in columns]
+            yield replace(batch, columns=found)
+
+    return replace(source, titles=[*source.titles, *gone], batches=batches)
 
 
 def frame_of_records(

@@ -29,7 +29,7 @@ def strict_values(records: Sequence[Any], schema: Schema) -> list[list[float]]:
     A date goes by the title of its column, its parts as numbers by their own names. Any other
     column has the name of its feature or its title in data files. None stands for a value where
     it may be missing, and becomes NaN. A column that is no feature is refused, and so is one that
-    is absent.
+    is absent, unless the site does not have it.
     """
     titles, dates = schema.titles, schema.dates
     return [_record(record, schema, titles, dates, row) for row, record in enumerate(records, 1)]
@@ -58,12 +58,12 @@ def _record(
         raise Unusable(f"row {row}: the column '{twice}' is there twice", row, twice)
     values = []
     for feature in schema.features:
-        if feature.name not in named:
+        if feature.name not in named and feature.have:
             text = f"row {row}: the column '{feature.name}' is missing"
             raise Unusable(text, row, feature.name)
-        values.append(_value(named[feature.name], feature, row))
-    if len(named) > len(values):
-        extra = next(title for title in said if title not in titles)
+        values.append(_value(named.get(feature.name), feature, row))
+    extra = next((title for title in said if title not in titles), None)
+    if extra is not None:
         shown = excerpt(extra)
         raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
     return values

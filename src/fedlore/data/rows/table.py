@@ -38,6 +38,7 @@ from .files import (
     OnProgress,
     RowBatch,
     RowSource,
+    fill_absent,
     frame_of,
     open_json,
     open_parquet,
@@ -106,6 +107,7 @@ def read_chunks(
     With `mark` rows with problems are returned with the good ones instead. A fast source raises
     `Stumbled` where there is a problem: read it again without haste.
     """
+    source = fill_absent(source, schema)
     places = find_columns(
         source.titles,
         schema,
@@ -466,6 +468,7 @@ def number_rows(data: Any, schema: Schema | None) -> Any:
 
 
 def _numbers(source: RowSource, schema: Schema) -> Floats:
+    source = fill_absent(source, schema)
     places, problems = find_columns(source.titles, schema), Problems("")
     features = features_of(source.titles, schema)
     parts = [np.empty((0, len(places)))]

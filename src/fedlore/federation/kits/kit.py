@@ -144,7 +144,7 @@ def init(
     task = "classification" if target is None else "regression"
     told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe, "task": task}
     text = TOP.format(**told, privacy=table, **HABITS[secure])
-    text += dump({"schema": _schema(schema, number=target is not None)})
+    text += dump({"schema": _schema(schema.shared, number=target is not None)})
     if target is not None:
         text += "\n# The number: its bounds and bins, which every site's knowledge must have too.\n"
         kept = {k: v for k, v in asdict(target).items() if v not in ("", ())}

@@ -20,6 +20,7 @@ from ..sources.catalog import examine_source, kind_of_model, leaves, naming
 from ..sources.kind import Asked, Setting
 from ..tables.soft import SoftTable
 from ..tables.table import Table
+from .absent import lint_absent
 from .data import lint_data
 from .examples import check_examples, read_examples
 from .shapes import lint_shapes
@@ -77,6 +78,7 @@ def check_file(where: Where) -> Checkup:
     findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
     findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
+    findings += lint_absent(knowledge, place)
     findings += _examples(document.examples, files, knowledge)
     return Checkup(findings, knowledge, tables)
 

@@ -32,6 +32,7 @@ class Setting:
     inner: Callable[[Values, Asked, Setting], Any]  # opens a source that stands inside another
     edges: tuple[float, ...] = ()  # of formulas that have none of their own
     entry_points: bool = False
+    columns: tuple[str, ...] = ()  # of models that see all that the file names; (): all there are
 
 
 @dataclass(frozen=True)
