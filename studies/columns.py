@@ -149,15 +149,14 @@ def coke(seed: int, arm: str) -> list[dict[str, Any]]:
             for x in rows[name]:
                 error = ERROR * (2.0 * torch.rand(len(x), generator=draw) - 1.0)
                 x[:, COKE.column("logMF")] += error
+    if kind in ("pooled", "within"):
+        rows, schema = filled(rows, gone, LACKING, kind), signed(COKE, len(gone))
     wider = {"plant-3": 7.8 * ERROR} if kind == "equals" else {}
     known = {
         p.id: knowledge_of(p, seed, schema, wider=wider.get(p.id, 0.0),
                            own=own and (p.id in LACKING or kind == "dropped"))
         for p in plants
     }  # fmt: skip
-    if kind in ("pooled", "within"):
-        rows, schema = filled(rows, gone, LACKING, kind), signed(COKE, len(gone))
-        known = {name: replace(k, schema=schema) for name, k in known.items()}
     if kind == "dropped":
         kept = [c for c in range(len(COKE.names)) if c not in gone]
         schema = replace(COKE, features=tuple(COKE.features[c] for c in kept))

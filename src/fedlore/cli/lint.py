@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
+from ..knowledge.findings.absent import check_measure
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..look.tables import TextTable
 from .screen import ExitCode, Screen, current_screen
@@ -74,7 +75,13 @@ def check_with_rows(knowledge: Path, data: Path | None) -> tuple[Checkup, Exampl
     if data is None or schema is None:
         return found, None
     from ..data import read_measured, read_table
+    from ..data.rows.table import read_both
 
+    for feature in (f for f in schema.features if f.own is not None):
+        both = read_both(data, feature)
+        if both is not None:
+            more = check_measure(feature, *both, data.name)
+            found = replace(found, findings=[*found.findings, *more])
     if found.bins is not None:
         return check_data(found, read_measured(data, schema, label=schema.label), data.name), None
     rows = read_table(data, schema, label=schema.label)

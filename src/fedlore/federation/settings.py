@@ -180,12 +180,20 @@ class Federation:
         return self.run.metric or own
 
     def _check_schema(self) -> None:
-        if self.schema is not None and self.schema.absent:
+        if self.schema is None:
+            return
+        if self.schema.absent:
             raise ConfigError(
                 f"[schema]: have = false of '{self.schema.absent[0]}' belongs in the knowledge.toml"
                 ' of a site that does not measure it; here say missing = "mean" of it ("level" '
                 "where it has levels)"
             )
+        for feature in self.schema.features:
+            if feature.equals or feature.own is not None:
+                raise ConfigError(
+                    f"[schema]: another measure, as '{feature.name}', belongs in the "
+                    "knowledge.toml of the site that has it"
+                )
 
     def _check_recipe(self) -> None:
         if self.recipe == "none":

@@ -38,6 +38,11 @@ class Feature:
     other: bool = False  # a level that is not named is taken as one more
     date: str = ""  # day, month or weekday: which part of the dates in its column it is
     have: bool = True  # whether this site measures it; without it is missing in every row
+    equals: str = ""  # the feature that this is another measure of, at this site alone
+    by: str = ""  # what that comes to: a formula over this one's name
+    within: float = 0.0  # how far what it comes to can lie from the feature
+    counted: bool = False  # whether the ranges have that error in them already
+    own: Feature | None = None  # the other measure that stands for this one here
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -67,6 +72,7 @@ class Feature:
                 f"feature '{self.name}' is the {self.date} of a date: say which column holds the "
                 f'dates, column = "...", and call the feature something else'
             )
+        self._check_measure()
         if not self.have and self.missing == "refuse":
             object.__setattr__(self, "missing", "level" if self.levels else "mean")
         self._check_missing()
@@ -84,6 +90,28 @@ class Feature:
         if self.date:  # a number, unless a row says the whole date by the title of its column
             return known | {"column": None, "date": {"part": self.date, "column": self.column}}
         return known | {"column": self.column}
+
+    def _check_measure(self) -> None:
+        """Refuse another measure that is none, and its keys where there is none."""
+        if not self.equals and (self.by or self.within or self.counted):
+            raise KnowledgeError(
+                f"feature '{self.name}': by, within and counted belong to equals, the feature that "
+                "this is another measure of"
+            )
+        if self.equals and not self.by:
+            raise KnowledgeError(
+                f"feature '{self.name}': equals = '{self.equals}' needs a formula, such as by = "
+                f'"0.93*log10({self.name}) + 0.2"'
+            )
+        if self.equals and (self.levels or self.date or self.may_miss or not self.have):
+            raise KnowledgeError(
+                f"feature '{self.name}': equals is for a number in a column of its own; levels, "
+                f"date, missing and have belong to '{self.equals}'"
+            )
+        if not 0.0 <= self.within < math.inf:
+            raise KnowledgeError(
+                f"feature '{self.name}': within must be a number from 0, got {self.within:g}"
+            )
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
@@ -155,9 +183,10 @@ class Schema:
     @property
     def shared(self) -> Schema:
         """The same without what a site has of it: what all sites of a federation know."""
-        if not self.absent:
+        if all(f.have and f.own is None for f in self.features):
             return self
-        return replace(self, features=tuple(replace(f, have=True) for f in self.features))
+        plain = tuple(replace(f, have=True, own=None) for f in self.features)
+        return replace(self, features=plain)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -215,7 +244,8 @@ def fill_features(own: tuple[Feature, ...], asked: Sequence[Feature]) -> tuple[F
     Where it names one that is not asked for, or has another order, they stay as they are.
     """
     known = {feature.name: feature for feature in own}
-    if [feature.name for feature in asked if feature.name in known] != list(known):
+    common = [feature.name for feature in asked if feature.name in known]
+    if common != [feature.name for feature in own]:
         return own
     return tuple(known.get(feature.name) or replace(feature, have=False) for feature in asked)
 

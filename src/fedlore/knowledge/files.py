@@ -13,6 +13,7 @@ from ..config import build
 from ..errors import KnowledgeError
 from ..kernel import document
 from ..kernel.document import FILE, Card
+from ..kernel.measures import count_errors, open_errors, split_measures
 from ..kernel.schema import Feature, Schema, fill_features, in_order
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .content import Files, Where, dump, files_at, toml_in
@@ -131,7 +132,13 @@ def read_parts(where: Where, asked: Sequence[Feature] = ()) -> tuple[str, dict[s
 
 def setting_of(document: KnowledgeDocument, files: Files) -> Setting:
     """What the sources of a document need to know of it."""
-    return Setting(files, document.schema, open_source, document.edges, document.entry_points)
+    schema, errors = _counted(document), open_errors(document.features)
+    return Setting(files, schema, open_source, document.edges, document.entry_points, errors)
+
+
+def _counted(document: KnowledgeDocument) -> Schema:
+    """The schema once ranges have the errors of other measures in them."""
+    return replace(document.schema, features=count_errors(document.features))
 
 
 def assemble(document: KnowledgeDocument, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
@@ -156,7 +163,7 @@ def assemble(document: KnowledgeDocument, predict: list[Any], ranges: list[Any])
         "measured": document.measured,
         "outside": document.outside,
         "conflict": document.conflict,
-        "schema": document.schema,
+        "schema": _counted(document),
         "card": document.card,
         "floor": document.floor,
         "shapes": document.shapes,
@@ -211,7 +218,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,
         **_describe_answers(schema, knowledge.line),
-        "features": [feature_values(feature) for feature in schema.features],
+        "features": [feature_values(feature) for feature in split_measures(schema.features)],
         "card": asdict(knowledge.card or Card()),
     }
     expert, mostly = split_prediction(knowledge.prediction)
@@ -280,4 +287,5 @@ def feature_values(feature: Feature) -> dict[str, Any]:
     said = asdict(feature)
     blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
     blank |= {"missing": "refuse", "other": False, "date": "", "have": True}
+    blank |= {"equals": "", "by": "", "within": 0.0, "counted": False, "own": None}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}

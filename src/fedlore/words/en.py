@@ -390,6 +390,16 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
         "measure it; they are used",
         "leave have = false out once it is measured",
     ),
+    "measure/off": (
+        "in {count} of the {rows} rows that have both, what '{own}' comes to lies further from "
+        "'{feature}' than within = {within:g}: by {mean:+.3g} on average, by {most:.3g} at most",
+        "correct by, or say within = {most:.3g}",
+    ),
+    "measure/holds": (
+        "what '{own}' comes to lies within {within:g} of '{feature}' in all {rows} rows that have "
+        "both",
+        "",
+    ),
     "empty-column": (
         "'{feature}' is missing in every row",
         "say have = false of it if this site does not measure it, or see why",

@@ -290,6 +290,15 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
         "'{feature}' 在 {rows} 行中有值，而 knowledge.toml 说本站点不测量它；这些值会被使用",
         "开始测量后删去 have = false",
     ),
+    "measure/off": (
+        "在同时有两者的 {rows} 行中，有 {count} 行由 '{own}' 换算的值与 '{feature}' 相差超过 "
+        "within = {within:g}：平均 {mean:+.3g}，最多 {most:.3g}",
+        "修改 by，或写 within = {most:.3g}",
+    ),
+    "measure/holds": (
+        "在同时有两者的全部 {rows} 行中，由 '{own}' 换算的值与 '{feature}' 相差不超过 {within:g}",
+        "",
+    ),
     "empty-column": (
         "'{feature}' 在每一行都缺失",
         "若本站点不测量它，写上 have = false，否则查明原因",

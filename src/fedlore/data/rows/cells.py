@@ -336,7 +336,10 @@ def features_of(titles: Sequence[str], schema: Schema) -> tuple[Feature, ...]:
 
 def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> tuple[str, ...]:
     """The titles of columns that are neither features nor the label nor `also`."""
-    known = {*schema.names, *(f.column for f in schema.features), schema.label, *also}
+    measures = [f.own for f in schema.features if f.own is not None]
+    listed = [*schema.features, *measures]
+    known = {*schema.names, *(f.column for f in listed), schema.label, *also}
+    known |= {f.name for f in measures}
     return tuple(t for t in titles if not {t, t.strip(), name_and_unit(t)[0]} & known)
 
 

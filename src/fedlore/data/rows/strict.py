@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import FedloreError
+from ...kernel.answers import convert
 from ...kernel.schema import Feature, Schema
 from .cells import date_cells, read_date
 
@@ -51,6 +52,7 @@ def _record(
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
     if dates:
         said = _without_dates(said, dates, row)
+    said = _with_measures(said, schema, row)
     named = {titles.get(title, title): value for title, value in said.items()}
     if len(named) < len(said):
         own = [titles.get(title, title) for title in said]
@@ -87,6 +89,29 @@ def _without_dates(
             parts, _ = date_cells([said[title]], feature.date)
             found[feature.name] = None if blank else float(parts[0])
     return found
+
+
+def _with_measures(said: dict[str, Any], schema: Schema, row: int) -> dict[str, Any]:
+    """A record with features in place of other measures of them."""
+    for feature in schema.features:
+        own = feature.own
+        title = (
+            None if own is None else next((t for t in (own.name, own.column) if t in said), None)
+        )
+        if own is None or title is None:
+            continue
+        if feature.name in said:
+            text = f"row {row}: give '{feature.name}' or '{title}', which is another measure of it"
+            raise Unusable(text, row, title)
+        value = said[title]
+        if value is not None:
+            number = _value(value, Feature(own.name), row)
+            value = float(convert(own, [number])[0])
+            if math.isnan(value):
+                text = f"row {row}, column '{title}': '{own.by}' has no value of {number:g}"
+                raise Unusable(text, row, title)
+        said = {k: v for k, v in said.items() if k != title} | {feature.name: value}
+    return said
 
 
 def _value(said: Any, feature: Feature, row: int) -> float:

@@ -160,7 +160,13 @@ def _title(asked: Schema, own: Schema) -> Schema:
     """The federation's schema, with the titles that this site's files have."""
     pairs = zip(asked.features, own.features, strict=True)
     titled = (
-        replace(f, column=mine.column or f.column, date=mine.date or f.date, have=mine.have)
+        replace(
+            f,
+            column=mine.column or f.column,
+            date=mine.date or f.date,
+            have=mine.have,
+            own=mine.own,
+        )
         for f, mine in pairs
     )
     return replace(asked, features=tuple(titled))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch
@@ -32,6 +32,7 @@ class Setting:
     inner: Callable[[Values, Asked, Setting], Any]  # opens a source that stands inside another
     edges: tuple[float, ...] = ()  # of formulas that have none of their own
     entry_points: bool = False
+    errors: Mapping[int, float] = field(default_factory=dict)  # of columns, for ranges to take in
     columns: tuple[str, ...] = ()  # of models that see all that the file names; (): all there are
 
 
