@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
@@ -98,3 +99,63 @@ def test_the_difference_is_named(name):
     other, said = DIFFERENCES[name]
     found = find_difference(SCHEMA, other)
     assert found is None if said is None else found.startswith(said)
+
+
+HERE = TOML.replace('missing = "mean"', 'missing = "mean"\nhave = false')
+OMITTED = TOML.replace('name = "ash"\nlow = 0\nhigh = 20\nmissing = "mean"\n[[features]]\n', "")
+
+
+def without_ash(home, name, *, knowledge, blank=False):
+    """A site whose rows have no ash: no such column, or one that is empty in every row."""
+    site(home, name, knowledge=knowledge.replace("range.csv", "own.csv"))
+    folder = home / "sites" / name
+    (folder / "own.csv").write_text("mine,then\nnorth,A\n")
+    for part in ("train", "test"):
+        lines = (folder / f"{part}.csv").read_text().splitlines()
+        cut = [("," if blank and i else "ash," if blank else "") + line.split(",", 1)[1]
+               for i, line in enumerate(lines)]  # fmt: skip
+        (folder / f"{part}.csv").write_text("\n".join(cut) + "\n")
+
+
+def test_an_absent_column_is_an_empty_one_in_training(tmp_path):
+    """Said to be absent, or left out of the site's own file: rows, knowledge and sums are equal."""
+    found = {}
+    for kind, toml in (("blank", TOML), ("said", HERE), ("left out", OMITTED)):
+        site(tmp_path / kind, "a")
+        without_ash(tmp_path / kind, "b", knowledge=toml, blank=kind == "blank")
+        found[kind] = gather(tmp_path / kind / "sites").clients[1]
+    blank = found.pop("blank")
+    for client in found.values():
+        assert client.knowledge.schema.absent == ("ash",) and client.inputs == blank.inputs
+        for mine, other in ((client.data, blank.data), (client.test, blank.test)):
+            for one, two in zip(vars(mine).values(), vars(other).values(), strict=True):
+                same = one is two or torch.equal(one.float().nan_to_num(), two.float().nan_to_num())
+                assert same
+        sums = zip(client.sums().values(), blank.sums().values(), strict=True)
+        assert all(torch.equal(*pair) for pair in sums)
+
+
+def test_a_site_that_lacks_a_column_needs_others_that_let_it(tmp_path):
+    site(tmp_path, "a", knowledge=TOML.replace('missing = "mean"\n', ""))
+    (tmp_path / "sites" / "a" / "train.csv").write_text("ash,mine,grade\n1,north,A\n2,south,B\n")
+    (tmp_path / "sites" / "a" / "test.csv").write_text("ash,mine,grade\n1,north,A\n2,south,B\n")
+    without_ash(tmp_path, "b", knowledge=HERE)
+    with pytest.raises(FedloreError, match="missing of 'ash': refuse; mean .one of them does not"):
+        gather(tmp_path / "sites")
+
+
+def test_no_column_at_all_is_nothing_to_learn_from():
+    with pytest.raises(FedloreError, match="every feature has have = false"):
+        Schema((Feature("ash", have=False),), ("I", "II"))
+    with pytest.raises(FedloreError, match="'ash' has have = false and is the label"):
+        Schema((Feature("ash", have=False), Feature("Ro")), ("I", "II"), "ash")
+
+
+def test_lint_says_what_a_site_does_without(tmp_path):
+    site(tmp_path, "a", knowledge=HERE)
+    home = tmp_path / "sites" / "a"
+    asked = ["lint", str(home / "knowledge.toml"), "--data", str(home / "train.csv")]
+    said = CliRunner().invoke(app, asked)
+    text = " ".join(said.output.split())
+    assert "this site does without 'ash': 1 rule needs it and stays open in every row" in text
+    assert "'ash' has values in 41 rows, and knowledge.toml says that this site does not" in text

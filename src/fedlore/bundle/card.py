@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from ..kernel.schema import Feature
+from ..kernel.schema import Feature, Schema
 from ..knowledge import Knowledge
 from ..knowledge.protocols import Card, kind_of
 from ..knowledge.shapes.shape import promised_shapes
@@ -33,6 +33,7 @@ def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
         *_soft(expert),
         *_mixture(header),
+        *_columns(schema),
         *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
         f"- other columns: {header['policies']['extra']}",
         *_owner(owner),
@@ -73,6 +74,16 @@ def _soft(expert: object) -> list[str]:
     if not has_soft(expert):
         return []
     return ["- soft rules: they hold in most cases only, weigh in the prediction, exclude nothing"]
+
+
+def _columns(schema: Schema) -> list[str]:
+    """What the site does without, and what it measures in another way."""
+    without = [f"- does without: {', '.join(schema.absent)}; a row may leave them out"]
+    measures = [(one.name, one.own) for one in schema.features if one.own is not None]
+    return (without if schema.absent else []) + [
+        f"- another measure: {name} from {own.name}, {own.by}, within {own.within:g}"
+        for name, own in measures
+    ]
 
 
 def _mixture(header: Mapping[str, Any]) -> list[str]:

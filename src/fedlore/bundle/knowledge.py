@@ -4,14 +4,14 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import date
 from typing import Any
 
 from ..answers import Bins, Line
 from ..errors import FedloreError, KnowledgeError
-from ..kernel.schema import Schema
+from ..kernel.schema import Feature, Schema
 from ..kernel.signature import meaning_in
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, dump, files_at, toml_in
@@ -72,13 +72,18 @@ def restore(
     return read_held(files, as_of=as_of)
 
 
-def read_held(where: Where, *, as_of: date | str | None = None) -> Knowledge:
-    """The knowledge of a file about classes or about a number, for use in a bundle."""
+def read_held(
+    where: Where, asked: Sequence[Feature] = (), *, as_of: date | str | None = None
+) -> Knowledge:
+    """The knowledge of a file about classes or about a number, for use in a bundle.
+
+    Of the features `asked` for, those that it leaves out are absent.
+    """
     files, name = files_at(where)
     values = toml_in(files, name)
     if values.get("entry_points"):
         raise KnowledgeError(f"{name} allows entry points, and a bundle holds no code: {_INSTEAD}")
-    return Knowledge.read(where, as_of=as_of)
+    return Knowledge.read(where, asked, as_of=as_of)
 
 
 def knowledge_members(members: Members) -> dict[str, bytes]:
@@ -148,6 +153,7 @@ def schema_values(schema: Schema) -> dict[str, Any]:
                 "levels": list(f.levels),
                 **({"missing": f.missing} if f.may_miss else {}),
                 **({"other": True} if f.other else {}),
+                **({} if f.have else {"have": False}),
             }
             for f in schema.features
         ],

@@ -34,7 +34,7 @@ def update_bundle(
     confusion, signature = header.confusion, bundle.members.get(SIGNATURE)
     files, held = dict(bundle.members), None
     if knowledge is not None:
-        held = read_held(knowledge)
+        held = read_held(knowledge, bundle.schema.features)
         if task_about(held).name != bundle.task:
             raise KnowledgeError(f"{Path(knowledge).name} is not for {bundle.task}, the bundle is")
         check_columns(held.require_schema(), bundle.schema, Path(knowledge).name)

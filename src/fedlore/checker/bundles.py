@@ -227,6 +227,7 @@ def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
         if missing:
             values |= {"missing": one.missing} if one.may_miss else {}
             values |= {"other": True} if one.other else {}
+            values |= {} if one.have else {"have": False}
         found.append(values)
     return found
 

@@ -16,6 +16,7 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
+from ..knowledge.findings.absent import check_measure
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..look.tables import TextTable
@@ -79,7 +80,13 @@ def check_with_rows(
     rows: Examples | Measured | None = None
     if data is not None and schema is not None:
         from ..data import read_measured, read_table
+        from ..data.rows.table import read_both
 
+        for feature in (f for f in schema.features if f.own is not None):
+            both = read_both(data, feature)
+            if both is not None:
+                more = check_measure(feature, *both, data.name)
+                found = replace(found, findings=[*found.findings, *more])
         read = read_table if found.bins is None else read_measured
         rows = read(data, schema, label=schema.label)
         found = check_data(found, rows, data.name)

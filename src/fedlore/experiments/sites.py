@@ -21,6 +21,7 @@ from ..errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ..federation.settings import Federation, read_federation
 from ..kernel.findings import errors
 from ..kernel.schema import Schema
+from ..knowledge.files import read_document
 from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
@@ -35,12 +36,14 @@ _PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from a
 def read_site(folder: str | Path, like: Knowledge | None = None) -> Client | NumberClient:
     """One site, named as its folder. The knowledge file says what the columns are called.
 
-    A site without one has the columns of the knowledge `like`, and knows nothing.
+    A site without one has the columns of the knowledge `like`, and knows nothing. Of these
+    columns a site does not have those that its own file leaves out.
     """
     folder = Path(folder)
     held = like
     if held is None or knows(folder):
-        held = Knowledge.read(folder / "knowledge.toml")
+        asked = () if like is None else like.require_schema().features
+        held = Knowledge.read(folder / "knowledge.toml", asked)
     known, schema = held, held.require_schema()
     if not knows(folder):
         known = Knowledge(schema=schema, line=held.line)
@@ -93,6 +96,11 @@ def read_all_sites(folders: Sequence[Path]) -> list[Client | NumberClient]:
             f"them must, such as '{folders[0].name}'"
         )
     like = Knowledge.read(first / "knowledge.toml")
+    files = [folder / "knowledge.toml" for folder in folders if knows(folder)]
+    # one site names all there are, so that a misspelt name is none that the others do not have
+    most = max((read_document(file, unchecked=True).features for file in files), key=len)
+    schema = replace(like.require_schema(), features=most).shared
+    like = Knowledge(schema=schema, line=like.line)
     sites = [read_site(folder, like) for folder in folders]
     check_agree(sites)
     return sites
@@ -151,7 +159,9 @@ def find_difference(own: Schema, other: Schema) -> str | None:
     for one, two in zip(own.features, other.features, strict=True):
         for key in ("levels", "other", "missing"):
             if getattr(one, key) != getattr(two, key):
-                return f"{key} of '{one.name}': {getattr(one, key)}; {getattr(two, key)}"
+                found = f"{key} of '{one.name}': {getattr(one, key)}; {getattr(two, key)}"
+                hint = " (one of them does not have it: let all say the same of its missing values)"
+                return found + (hint if key == "missing" and one.have != two.have else "")
     return None
 
 
@@ -193,7 +203,7 @@ class Gathering:
     @property
     def schema(self) -> Schema:
         """The columns and classes that all sites agree on."""
-        return self.clients[0].knowledge.require_schema()
+        return self.clients[0].knowledge.require_schema().shared
 
     @property
     def unit(self) -> str:
@@ -213,7 +223,7 @@ class Gathering:
         """How features are scaled: under a privacy budget by what the schema declares."""
         if self.setting.privacy.dp is None or not self.setting.scale:
             return self.setting.scale
-        schemas = [c.knowledge.require_schema() for c in self.clients]
+        schemas = [c.knowledge.require_schema().shared for c in self.clients]
         if any(one.features != self.schema.features for one in schemas):
             raise ConfigError(
                 "[privacy] dp scales features by declared bounds, which must be the same at all "

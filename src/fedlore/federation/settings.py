@@ -168,6 +168,7 @@ class Federation:
             raise ConfigError('task = "regression" needs a [target], the bounds of the number')
         self.model.load()  # whoever reads this file chose what it names
         self.algorithm.make()
+        self._check_schema()
         self._check_recipe()
         self._check_shapes()
         own = "" if self.search_space is None else self.search_space.metric
@@ -181,6 +182,22 @@ class Federation:
         """What decides, said in [run] or [search_space]; "": the usual."""
         own = "" if self.search_space is None else self.search_space.metric
         return self.run.metric or own
+
+    def _check_schema(self) -> None:
+        if self.schema is None:
+            return
+        if self.schema.absent:
+            raise ConfigError(
+                f"[schema]: have = false of '{self.schema.absent[0]}' belongs in the knowledge.toml"
+                ' of a site that does not measure it; here say missing = "mean" of it ("level" '
+                "where it has levels)"
+            )
+        for feature in self.schema.features:
+            if feature.equals or feature.own is not None:
+                raise ConfigError(
+                    f"[schema]: another measure, as '{feature.name}', belongs in the "
+                    "knowledge.toml of the site that has it"
+                )
 
     def _check_recipe(self) -> None:
         if self.recipe == "none":

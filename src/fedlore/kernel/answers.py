@@ -11,6 +11,8 @@ from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_
 from .graph.numbers import compile_number_knowledge, point_answer, see_numbers, set_answer
 from .graph.ops import SINGLE
 from .knowledge import Known
+from .measures import measure_tree
+from .schema import Feature
 
 Array = Any  # of numpy
 
@@ -99,6 +101,13 @@ def value(tree: Tree, x: Array) -> Array:
     """A formula on rows (n, d) of single precision, (n,), NaN where it is undefined."""
     found: Array = Formulas(Numpy(x), np.asarray(x, SINGLE)).value(tree)[:, 0]
     return found
+
+
+def convert(measure: Feature, values: Any) -> Any:
+    """What the numbers of another measure come to, (n,) float64; NaN where there is no value."""
+    column = np.asarray(values, np.float64).reshape(-1, 1)
+    with np.errstate(all="ignore"):
+        return value(measure_tree(measure), column.astype(SINGLE)).astype(np.float64)
 
 
 def _range(rows: Array | None, n: int, k: int) -> Array:

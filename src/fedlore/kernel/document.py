@@ -17,6 +17,7 @@ import numpy as np
 from ..config import build
 from ..errors import ConfigError, KnowledgeError
 from .cells import check_confidence, single
+from .measures import join_measures
 from .schema import Feature
 from .sheets import TablePolicy
 
@@ -203,7 +204,8 @@ class Document:
     shape: ShapeTable = field(default_factory=ShapeTable)
 
     def __post_init__(self) -> None:
-        """Refuse what belongs to the other kind of answer."""
+        """Put other measures into their features; refuse what belongs to the other answer."""
+        object.__setattr__(self, "features", join_measures(self.features))
         if self.target is None:
             wrong = {"predict.spread": self.predict.spread is not None}
             whose = "a number, and this file has no [target]"

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import KnowledgeError, unknown
@@ -25,6 +25,7 @@ class Feature:
     federation's "mean" or "median", a number or a level, or for levels nothing but the sign that
     it is missing ("level"). With `other` a level that is not named is taken as one more. With
     `date` its column holds dates as 2024-03-05, of which it is one part, a number everywhere else.
+    Without `have` tables and records may come without its column: it is then missing in each row.
     """
 
     name: str  # a word of letters, digits and _
@@ -36,6 +37,12 @@ class Feature:
     missing: str | float = "refuse"  # what stands for a missing value; see above
     other: bool = False  # a level that is not named is taken as one more
     date: str = ""  # day, month or weekday: which part of the dates in its column it is
+    have: bool = True  # whether this site measures it; without it is missing in every row
+    equals: str = ""  # the feature that this is another measure of, at this site alone
+    by: str = ""  # what that comes to: a formula over this one's name
+    within: float = 0.0  # how far what it comes to can lie from the feature
+    counted: bool = False  # whether the ranges have that error in them already
+    own: Feature | None = None  # the other measure that stands for this one here
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -65,6 +72,9 @@ class Feature:
                 f"feature '{self.name}' is the {self.date} of a date: say which column holds the "
                 f'dates, column = "...", and call the feature something else'
             )
+        self._check_measure()
+        if not self.have and self.missing == "refuse":
+            object.__setattr__(self, "missing", "level" if self.levels else "mean")
         self._check_missing()
 
     @property
@@ -80,6 +90,28 @@ class Feature:
         if self.date:  # a number, unless a row says the whole date by the title of its column
             return known | {"column": None, "date": {"part": self.date, "column": self.column}}
         return known | {"column": self.column}
+
+    def _check_measure(self) -> None:
+        """Refuse another measure that is none, and its keys where there is none."""
+        if not self.equals and (self.by or self.within or self.counted):
+            raise KnowledgeError(
+                f"feature '{self.name}': by, within and counted belong to equals, the feature that "
+                "this is another measure of"
+            )
+        if self.equals and not self.by:
+            raise KnowledgeError(
+                f"feature '{self.name}': equals = '{self.equals}' needs a formula, such as by = "
+                f'"0.93*log10({self.name}) + 0.2"'
+            )
+        if self.equals and (self.levels or self.date or self.may_miss or not self.have):
+            raise KnowledgeError(
+                f"feature '{self.name}': equals is for a number in a column of its own; levels, "
+                f"date, missing and have belong to '{self.equals}'"
+            )
+        if not 0.0 <= self.within < math.inf:
+            raise KnowledgeError(
+                f"feature '{self.name}': within must be a number from 0, got {self.within:g}"
+            )
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
@@ -128,10 +160,33 @@ class Schema:
             raise KnowledgeError(f"there must be at least 2 classes, got {len(self.classes)}")
         if not self.features:
             raise KnowledgeError("there must be at least one feature")
+        if self.label in self.absent:
+            raise KnowledgeError(
+                f"feature '{self.label}' has have = false and is the label, which cannot be absent "
+                "where it is to be learned: take it out of the features"
+            )
+        if not any(f.have for f in self.features):
+            raise KnowledgeError(
+                "every feature has have = false, so that nothing is left to learn from: leave it "
+                "out of at least one"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The features that this site does not measure, which no other place may be told."""
+        return tuple(feature.name for feature in self.features if not feature.have)
+
+    @property
+    def shared(self) -> Schema:
+        """The same without what a site has of it: what all sites of a federation know."""
+        if all(f.have and f.own is None for f in self.features):
+            return self
+        plain = tuple(replace(f, have=True, own=None) for f in self.features)
+        return replace(self, features=plain)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -181,6 +236,18 @@ def in_order(classes: Sequence[str]) -> bool:
         return False
     rising = all(a < b for (_, a), (_, b) in itertools.pairwise(found))
     return rising and len({prefix for prefix, _ in found}) == 1
+
+
+def fill_features(own: tuple[Feature, ...], asked: Sequence[Feature]) -> tuple[Feature, ...]:
+    """A site's features among those of its federation, of which it does not have the others.
+
+    Where it names one that is not asked for, or has another order, they stay as they are.
+    """
+    known = {feature.name: feature for feature in own}
+    common = [feature.name for feature in asked if feature.name in known]
+    if common != [feature.name for feature in own]:
+        return own
+    return tuple(known.get(feature.name) or replace(feature, have=False) for feature in asked)
 
 
 def name_columns(names: Sequence[str], classes: Sequence[str]) -> Schema:

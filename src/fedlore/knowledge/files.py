@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,8 @@ from ..errors import KnowledgeError
 from ..kernel import document
 from ..kernel.dates import SIDES, date_keys, day_of, split_source
 from ..kernel.document import FILE, Card
-from ..kernel.schema import Feature, Schema, in_order
+from ..kernel.measures import count_errors, open_errors, split_measures
+from ..kernel.schema import Feature, Schema, fill_features, in_order
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .content import Files, Packed, Where, dump, files_at, toml_in
 from .rowtrust import read_trust, trust_values
@@ -104,24 +105,34 @@ def is_number_file(where: Where) -> bool:
     return "target" in toml_in(*files_at(where))
 
 
-def read_document(where: Where, *, unchecked: bool = False) -> KnowledgeDocument:
-    """A knowledge.toml as it stands, before any source is opened."""
+def read_document(
+    where: Where, *, unchecked: bool = False, asked: Sequence[Feature] = ()
+) -> KnowledgeDocument:
+    """A knowledge.toml as it stands, before any source is opened.
+
+    Of the features `asked` for, those that it leaves out are features that the site does not have.
+    """
     files, name = files_at(where)
     with naming(name):
         document = build(KnowledgeDocument, toml_in(files, name))
+        document = replace(document, features=fill_features(document.features, asked))
         if not unchecked:
             document.check()
     return document
 
 
-def read_parts(where: Where, day: date | str | None = None) -> tuple[str, dict[str, Any]]:
+def read_parts(
+    where: Where, asked: Sequence[Feature] = (), day: date | str | None = None
+) -> tuple[str, dict[str, Any]]:
     """The name of a knowledge file, and all that it says on a day: the fields of `Knowledge`.
 
     Of a file without dates every day is the same; else it is today unless somebody names one.
     """
     files, name = files_at(where)
-    document = read_document(where)
-    predict, ranges = open_whole(document, files, name)
+    own = read_document(where)
+    document = read_document(where, asked=asked)
+    columns = () if document.features == own.features else own.schema.names
+    predict, ranges = open_whole(document, files, name, columns=columns)
     packed = pack_whole(where, document, predict, ranges)
     if packed is None:
         return name, assemble(document, predict, ranges)
@@ -131,10 +142,12 @@ def read_parts(where: Where, day: date | str | None = None) -> tuple[str, dict[s
     return name, parts | {"timeline": found}
 
 
-def open_whole(document: KnowledgeDocument, files: Files, name: str) -> tuple[list[Any], list[Any]]:
+def open_whole(
+    document: KnowledgeDocument, files: Files, name: str, *, columns: tuple[str, ...] = ()
+) -> tuple[list[Any], list[Any]]:
     """The models of all sources, whatever their dates."""
     said, allowed = document.answers.asked
-    setting = replace(setting_of(document, files), dated=True)
+    setting = replace(setting_of(document, files), dated=True, columns=columns)
     predict, ranges = (
         tuple(split_source(one)[0] for one in side.sources)
         for side in (document.predict, document.range)
@@ -161,6 +174,7 @@ def pack_whole(
     files, name = files_at(where)
     values = toml_in(files, name)
     values.pop("examples", None)
+    values["features"] = [feature_values(feature) for feature in split_measures(document.features)]
     for side, models in said.items():
         if models:
             pairs = zip(models, sources[side], strict=True)
@@ -185,7 +199,13 @@ def read_on(timeline: Timeline) -> dict[str, Any]:
 
 def setting_of(document: KnowledgeDocument, files: Files) -> Setting:
     """What the sources of a document need to know of it."""
-    return Setting(files, document.schema, open_source, document.edges, document.entry_points)
+    schema, errors = _counted(document), open_errors(document.features)
+    return Setting(files, schema, open_source, document.edges, document.entry_points, errors=errors)
+
+
+def _counted(document: KnowledgeDocument) -> Schema:
+    """The schema once ranges have the errors of other measures in them."""
+    return replace(document.schema, features=count_errors(document.features))
 
 
 def assemble(document: KnowledgeDocument, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
@@ -210,7 +230,7 @@ def assemble(document: KnowledgeDocument, predict: list[Any], ranges: list[Any])
         "measured": document.measured,
         "outside": document.outside,
         "conflict": document.conflict,
-        "schema": document.schema,
+        "schema": _counted(document),
         "card": document.card,
         "floor": document.floor,
         "shapes": document.shapes,
@@ -286,7 +306,7 @@ def describe_day(knowledge: Stated) -> dict[str, Any]:
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,
         **_describe_answers(schema, knowledge.line),
-        "features": [feature_values(feature) for feature in schema.features],
+        "features": [feature_values(feature) for feature in split_measures(schema.features)],
         "card": asdict(knowledge.card or Card()),
     }
     expert, mostly = split_prediction(knowledge.prediction)
@@ -354,5 +374,6 @@ def feature_values(feature: Feature) -> dict[str, Any]:
     """A feature as keys of a file, without those that say nothing."""
     said = asdict(feature)
     blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
-    blank |= {"missing": "refuse", "other": False, "date": ""}
+    blank |= {"missing": "refuse", "other": False, "date": "", "have": True}
+    blank |= {"equals": "", "by": "", "within": 0.0, "counted": False, "own": None}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}

@@ -7,6 +7,7 @@ possible (appendix C). The axis of the answers says what each must look like.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, overload
@@ -16,7 +17,7 @@ from ..core.examples import Examples
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
 from ..kernel.document import check_spread, check_trust
-from ..kernel.schema import Schema
+from ..kernel.schema import Feature, Schema
 from .audit import Audit, count
 from .combine import AllOf, Empty
 from .content import Where
@@ -94,15 +95,18 @@ class Knowledge:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
 
     @staticmethod
-    def read(where: Where, *, as_of: date | str | None = None) -> Knowledge:
+    def read(
+        where: Where, asked: Sequence[Feature] = (), *, as_of: date | str | None = None
+    ) -> Knowledge:
         """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name.
 
-        Where rules have dates it is what is valid today, or on another day.
+        Where rules have dates it is what is valid today, or on another day. Of the features
+        `asked` for by a federation, those that it leaves out are absent here.
         """
         from .files import read_parts
         from .sources.catalog import naming
 
-        name, parts = read_parts(where, as_of)
+        name, parts = read_parts(where, asked, as_of)
         with naming(name):
             return Knowledge(**parts)
 

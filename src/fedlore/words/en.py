@@ -158,6 +158,12 @@ def _confidences(a: Mapping[str, Any]) -> str:
     )
 
 
+def _absent(a: Mapping[str, Any]) -> str:
+    verbs = ("needs it and stays", "need it and stay")[a["rules"] != 1]
+    needs = f"{_plural(a['rules'], 'rule')} {verbs} open in every row without a value of it"
+    return f"this site does without '{a['feature']}': {needs if a['rules'] else 'no rule needs it'}"
+
+
 _CORRECT = "correct the prediction or widen the range"
 _LIMITS = "correct the limits, or bound one by the other with min or max"
 _SOURCES = "correct one of them, or say with 'empty' what is to be done there"
@@ -455,6 +461,26 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
             "{listed}"
         ),
         "correct the value, or widen the scope if the knowledge holds there too",
+    ),
+    "absent": (_absent, ""),
+    "absent-values": (
+        "'{feature}' has values in {rows} rows, and knowledge.toml says that this site does not "
+        "measure it; they are used",
+        "leave have = false out once it is measured",
+    ),
+    "measure/off": (
+        "in {count} of the {rows} rows that have both, what '{own}' comes to lies further from "
+        "'{feature}' than within = {within:g}: by {mean:+.3g} on average, by {most:.3g} at most",
+        "correct by, or say within = {most:.3g}",
+    ),
+    "measure/holds": (
+        "what '{own}' comes to lies within {within:g} of '{feature}' in all {rows} rows that have "
+        "both",
+        "",
+    ),
+    "empty-column": (
+        "'{feature}' is missing in every row",
+        "say have = false of it if this site does not measure it, or see why",
     ),
     "constant-column": ("'{feature}' has one value only", "leave it out, or see why"),
     "copied-column": ("'{feature}' is a copy of '{other}'", "leave one of them out"),

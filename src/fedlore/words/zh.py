@@ -321,6 +321,34 @@ FINDINGS: dict[str, tuple[Sentence, Sentence]] = {
         _with_rows("{count} 行的 '{feature}' 在适用范围 {low:g} 到 {high:g} 之外：{listed}"),
         "修改数值；若知识在那里也成立，放宽适用范围",
     ),
+    "absent": (
+        lambda a: (
+            f"本站点没有 '{a['feature']}'："
+            + (
+                f"有 {a['rules']} 条规则需要它，凡缺此值的行都无法判定"
+                if a["rules"]
+                else "没有规则需要它"
+            )
+        ),
+        "",
+    ),
+    "absent-values": (
+        "'{feature}' 在 {rows} 行中有值，而 knowledge.toml 说本站点不测量它；这些值会被使用",
+        "开始测量后删去 have = false",
+    ),
+    "measure/off": (
+        "在同时有两者的 {rows} 行中，有 {count} 行由 '{own}' 换算的值与 '{feature}' 相差超过 "
+        "within = {within:g}：平均 {mean:+.3g}，最多 {most:.3g}",
+        "修改 by，或写 within = {most:.3g}",
+    ),
+    "measure/holds": (
+        "在同时有两者的全部 {rows} 行中，由 '{own}' 换算的值与 '{feature}' 相差不超过 {within:g}",
+        "",
+    ),
+    "empty-column": (
+        "'{feature}' 在每一行都缺失",
+        "若本站点不测量它，写上 have = false，否则查明原因",
+    ),
     "constant-column": ("'{feature}' 只有一个值", "去掉它，或查明原因"),
     "copied-column": ("'{feature}' 是 '{other}' 的副本", "去掉其中之一"),
     "id-column": (

@@ -63,12 +63,21 @@ def row_schema(schema: Schema) -> dict[str, Any]:
     names = {title: schema.features[schema.column(name)] for title, name in schema.titles.items()}
     ways = [([name], title) for title, name in schema.titles.items() if title != name]
     ways += [([f.name for f in parts], title) for title, parts in schema.dates.items()]
-    either = [{"oneOf": [{"required": own}, {"required": [title]}]} for own, title in ways]
-    optional = {name for own, _ in ways for name in own}
+    measures = {f.name: f.own for f in schema.features if f.own is not None}
+    ways += [([name], own.name) for name, own in measures.items()]
+    absent = set(schema.absent)
+    either: list[dict[str, Any]] = [
+        {"not": {"required": [*own, title]}}  # one of them at most
+        if absent & set(own)
+        else {"oneOf": [{"required": own}, {"required": [title]}]}
+        for own, title in ways
+    ]
+    optional = {name for own, _ in ways for name in own} | absent
     properties = {title: _property(feature) for title, feature in names.items()}
     for title, parts in schema.dates.items():
         blank = all(feature.may_miss for feature in parts)
         properties[title] = {"type": ["string", "null"] if blank else "string", "format": "date"}
+    properties |= {own.name: _property(own) for own in measures.values()}
     return {
         "type": "object",
         "title": "Row",

@@ -320,7 +320,9 @@ def find_columns(
     for name in asked:
         if name not in found:
             sought = features[name].column or name if name in features else name
-            wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}")
+            lacks = name in features and features[name].may_miss
+            hint = "; if it is not measured here, say have = false of its feature" if lacks else ""
+            wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}{hint}")
     if wrong:
         raise refusal(place, list(dict.fromkeys(wrong)))
     return [found[name] for name in asked]
@@ -334,7 +336,10 @@ def features_of(titles: Sequence[str], schema: Schema) -> tuple[Feature, ...]:
 
 def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> tuple[str, ...]:
     """The titles of columns that are neither features nor the label nor `also`."""
-    known = {*schema.names, *(f.column for f in schema.features), schema.label, *also}
+    measures = [f.own for f in schema.features if f.own is not None]
+    listed = [*schema.features, *measures]
+    known = {*schema.names, *(f.column for f in listed), schema.label, *also}
+    known |= {f.name for f in measures}
     return tuple(t for t in titles if not {t, t.strip(), name_and_unit(t)[0]} & known)
 
 

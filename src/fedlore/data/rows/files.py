@@ -8,7 +8,7 @@ import importlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from torch import Tensor
 from ...core.textfiles import Dialect, find_dialect, open_text
 from ...core.workbooks import read_page
 from ...errors import ConfigError, FedloreError
-from ...kernel.schema import Schema
-from .cells import BLANK, Stumbled, refusal
+from ...kernel.answers import convert
+from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Broken
+from .cells import BLANK, UNUSABLE, Stumbled, name_and_unit, number_cells, refusal
 
 ROWS_AT_ONCE = 65_536  # rows at a time
 
@@ -296,6 +298,89 @@ def frame_of(data: Any, schema: Schema) -> RowSource:
     raise FedloreError(
         f"rows must be records, columns by name, or a frame, got {type(data).__name__}"
     )
+
+
+def complete(source: RowSource, schema: Schema) -> RowSource:
+    """A table with what a site's other measures come to, and blanks for what it does not have."""
+    return _fill_absent(_convert_own(source, schema), schema)
+
+
+def _names(source: RowSource) -> list[set[str]]:
+    """What each column may be called: its title, and that without its unit."""
+    return [{title.strip(), name_and_unit(title)[0]} for title in source.titles]
+
+
+def _convert_own(source: RowSource, schema: Schema) -> RowSource:
+    """The same with features in place of other measures of them, where they are not there."""
+    names, changed = _names(source), dict[int, Feature]()
+    for feature in schema.features:
+        own = feature.own
+        if own is None or any({feature.name, feature.column} & one for one in names):
+            continue
+        places = [i for i, one in enumerate(names) if {own.name, own.column} & one]
+        if len(places) > 1:
+            raise refusal(source.place, [f"the column '{own.name}' is there twice"])
+        for place in places:
+            stated = source.units.get(place, name_and_unit(source.titles[place])[1])
+            if stated and own.unit and stated != own.unit:
+                text = f"the column '{own.name}' is in [{stated}], knowledge.toml says [{own.unit}]"
+                raise refusal(source.place, [text])
+            changed[place] = feature
+    if not changed:
+        return source
+
+    def batches(
+        columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
+    ) -> Iterator[RowBatch]:
+        for batch in source.batches(columns, words, on_progress):
+            cells = list(batch.columns)
+            for at, place in enumerate(columns):
+                if place in changed:
+                    cells[at] = converted(cells[at], changed[place].own, source.decimal)
+            yield replace(batch, columns=cells)
+
+    titles = [changed[i].name if i in changed else t for i, t in enumerate(source.titles)]
+    units = {place: unit for place, unit in source.units.items() if place not in changed}
+    return replace(source, titles=titles, batches=batches, units=units)
+
+
+def converted(cells: Any, measure: Feature | None, decimal: str) -> Any:
+    """A column of another measure as the feature; cells that come to nothing say why."""
+    assert measure is not None
+    values, wrong = number_cells(cells, decimal)
+    found = convert(measure, values)
+    lost = np.isnan(found) & ~np.isnan(values)
+    if not wrong and not lost.any():
+        return found
+    listed: list[Any] = found.tolist()
+    for place in np.flatnonzero(lost).tolist():
+        text = f"'{measure.by}' has no value of {measure.name} = {values[place]:g}"
+        listed[place] = Broken(text, str(values[place]))
+    for place, text in wrong.items():
+        listed[place] = Broken(text.removeprefix(": ") or UNUSABLE.removeprefix(": "))
+    return listed
+
+
+def _fill_absent(source: RowSource, schema: Schema) -> RowSource:
+    """The same with blank columns in place of those that the site does not have."""
+    there = {word for names in _names(source) for word in names}
+    absent = [(f.name, (f.column or f.name).strip()) for f in schema.features if not f.have]
+    gone = [name for name, title in absent if not {name, title} & there]
+    if not gone:
+        return source
+    width = len(source.titles)
+
+    def batches(
+        columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
+    ) -> Iterator[RowBatch]:
+        kept = [i for i in columns if i < width]
+        for batch in source.batches(kept, [i for i in words if i < width], on_progress):
+            cells = iter(batch.columns)
+            blank = np.full(len(batch.lines), np.nan)
+            found = [next(cells) if i < width else blank for i in columns]
+            yield replace(batch, columns=found)
+
+    return replace(source, titles=[*source.titles, *gone], batches=batches)
 
 
 def frame_of_records(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import FedloreError
+from ...kernel.answers import convert
 from ...kernel.schema import Feature, Schema
 from .cells import date_cells, read_date
 
@@ -29,7 +30,7 @@ def strict_values(records: Sequence[Any], schema: Schema) -> list[list[float]]:
     A date goes by the title of its column, its parts as numbers by their own names. Any other
     column has the name of its feature or its title in data files. None stands for a value where
     it may be missing, and becomes NaN. A column that is no feature is refused, and so is one that
-    is absent.
+    is absent, unless the site does not have it.
     """
     titles, dates = schema.titles, schema.dates
     return [_record(record, schema, titles, dates, row) for row, record in enumerate(records, 1)]
@@ -51,6 +52,7 @@ def _record(
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
     if dates:
         said = _without_dates(said, dates, row)
+    said = _with_measures(said, schema, row)
     named = {titles.get(title, title): value for title, value in said.items()}
     if len(named) < len(said):
         own = [titles.get(title, title) for title in said]
@@ -58,12 +60,12 @@ def _record(
         raise Unusable(f"row {row}: the column '{twice}' is there twice", row, twice)
     values = []
     for feature in schema.features:
-        if feature.name not in named:
+        if feature.name not in named and feature.have:
             text = f"row {row}: the column '{feature.name}' is missing"
             raise Unusable(text, row, feature.name)
-        values.append(_value(named[feature.name], feature, row))
-    if len(named) > len(values):
-        extra = next(title for title in said if title not in titles)
+        values.append(_value(named.get(feature.name), feature, row))
+    extra = next((title for title in said if title not in titles), None)
+    if extra is not None:
         shown = excerpt(extra)
         raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
     return values
@@ -87,6 +89,29 @@ def _without_dates(
             parts, _ = date_cells([said[title]], feature.date)
             found[feature.name] = None if blank else float(parts[0])
     return found
+
+
+def _with_measures(said: dict[str, Any], schema: Schema, row: int) -> dict[str, Any]:
+    """A record with features in place of other measures of them."""
+    for feature in schema.features:
+        own = feature.own
+        title = (
+            None if own is None else next((t for t in (own.name, own.column) if t in said), None)
+        )
+        if own is None or title is None:
+            continue
+        if feature.name in said:
+            text = f"row {row}: give '{feature.name}' or '{title}', which is another measure of it"
+            raise Unusable(text, row, title)
+        value = said[title]
+        if value is not None:
+            number = _value(value, Feature(own.name), row)
+            value = float(convert(own, [number])[0])
+            if math.isnan(value):
+                text = f"row {row}, column '{title}': '{own.by}' has no value of {number:g}"
+                raise Unusable(text, row, title)
+        said = {k: v for k, v in said.items() if k != title} | {feature.name: value}
+    return said
 
 
 def _value(said: Any, feature: Feature, row: int) -> float:

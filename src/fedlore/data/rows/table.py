@@ -14,6 +14,7 @@ from ...answers import Measured
 from ...core.examples import Examples
 from ...core.workbooks import SUFFIXES
 from ...errors import ConfigError, FedloreError, unknown
+from ...kernel.answers import convert
 from ...kernel.schema import Feature, Schema
 from ...kernel.sheets import Broken
 from ...knowledge import Knowledge
@@ -38,6 +39,7 @@ from .files import (
     OnProgress,
     RowBatch,
     RowSource,
+    complete,
     frame_of,
     open_json,
     open_parquet,
@@ -112,6 +114,7 @@ def read_chunks(
     With `mark` rows with problems are returned with the good ones instead. A fast source raises
     `Stumbled` where there is a problem: read it again without haste.
     """
+    source = complete(source, schema)
     places = find_columns(
         source.titles,
         schema,
@@ -329,6 +332,23 @@ def read_number_column(
     return torch.from_numpy(np.concatenate([np.empty(0), *_one_column(path, name, form, read)]))
 
 
+def read_both(
+    path: str | Path, feature: Feature, *, form: FileForm | None = None
+) -> tuple[Floats, Floats] | None:
+    """A feature and what its other measure comes to, where a file has both columns."""
+    own, titles = feature.own, open_file(Path(path), form=form, fast=False).titles
+    names = {name for title in titles for name in (title.strip(), name_and_unit(title)[0])}
+    if own is None or not all({one.name, one.column} & names for one in (feature, own)):
+        return None
+    there, said = (
+        read_number_column(
+            path, one.name if one.name in names else one.column or "", form=form, blanks=True
+        ).numpy()
+        for one in (feature, own)
+    )
+    return there, convert(own, said)
+
+
 def _one_column(
     path: str | Path,
     name: str,
@@ -472,6 +492,7 @@ def number_rows(data: Any, schema: Schema | None) -> Any:
 
 
 def _numbers(source: RowSource, schema: Schema) -> Floats:
+    source = complete(source, schema)
     places, problems = find_columns(source.titles, schema), Problems("")
     features = features_of(source.titles, schema)
     parts = [np.empty((0, len(places)))]

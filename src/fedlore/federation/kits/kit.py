@@ -161,7 +161,7 @@ def write_settings(
     task = "classification" if target is None else "regression"
     told = {"rounds": ROUNDS, "recipe": RECIPE, "task": task} | told
     text = TOP.format(**told, privacy=privacy_table(secure), **HABITS[secure])
-    text += dump({"schema": _schema(schema, number=target is not None)})
+    text += dump({"schema": _schema(schema.shared, number=target is not None)})
     if target is not None:
         text += "\n# The number: its bounds and bins, which every site's knowledge must have too.\n"
         kept = {k: v for k, v in asdict(target).items() if v not in ("", ())}

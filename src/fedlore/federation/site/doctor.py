@@ -134,7 +134,12 @@ def _versions(kit: Kit) -> str:
 def _data(kit: Kit) -> str:
     client = kit.client(kit.terms().schema, kit.terms().bins)
     test = 0 if client.test is None else len(client.test)
-    return f"{len(client.data)} rows to learn from, {test} to score on, columns and labels fit"
+    absent = client.knowledge.require_schema().absent
+    without = f"; without {', '.join(absent)}, which stays here" if absent else ""
+    return (
+        f"{len(client.data)} rows to learn from, {test} to score on, columns and labels fit"
+        f"{without}"
+    )
 
 
 def _knowledge(kit: Kit) -> str:
@@ -149,8 +154,8 @@ def _knowledge(kit: Kit) -> str:
 
 
 def _trust(kit: Kit) -> float:
-    bins = kit.terms().bins
-    return kit.knowledge(bins).trust
+    terms = kit.terms()
+    return kit.knowledge(terms.schema, terms.bins).trust
 
 
 def _terms(kit: Kit) -> str:

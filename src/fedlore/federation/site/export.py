@@ -30,7 +30,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     terms = read_terms(about["terms"])
     kit.file.policy.refuse_parts(terms)
     task, bins = terms.task() or Classification(), terms.bins
-    known = kit.knowledge(bins)
+    known = kit.knowledge(terms.schema, bins)
     if known.schema is not None:
         check_same(known.schema, terms.schema)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
@@ -59,7 +59,7 @@ def bundle_of_shared(
         raise FedloreError(f"'{folder}' has no shared.weights: its training is not finished")
     about, sent = read_state(path)
     terms = read_terms(about["terms"])
-    held = read_held(knowledge)
+    held = read_held(knowledge, terms.schema.features)
     if (held.bins is None) != (terms.target is None):
         wanted = "classes" if terms.target is None else "a number"
         raise FedloreError(f"{knowledge.name} is not about {wanted}, the federation is")

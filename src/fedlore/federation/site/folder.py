@@ -103,17 +103,18 @@ class Kit:
         if self.file.signed and self.file.knowledge is not None:
             check_signed(self.path(self.file.knowledge), self.file.signers)
 
-    def knowledge(self, bins: Bins | None = None) -> Knowledge:
+    def knowledge(self, asked: Schema, bins: Bins | None = None) -> Knowledge:
         """What this site's expert knows; nothing without a file.
 
-        Of a number its bounds and bins must be the federation's.
+        Features of the federation that the file leaves out are absent at this site. Of a number
+        its bounds and bins must be the federation's.
         """
         if self.file.knowledge is None:
             return Knowledge() if bins is None else Knowledge().of_number(bins)
         self.check_sources()
         self.check_signature()
         path = self.path(self.file.knowledge)
-        known = Knowledge.read(path)
+        known = Knowledge.read(path, asked.features)
         if (known.bins is None) != (bins is None):
             kinds = ("classes", "a number") if known.bins is None else ("a number", "classes")
             raise ConfigError(f"{path.name} is about {kinds[0]}, the federation learns {kinds[1]}")
@@ -125,11 +126,13 @@ class Kit:
 
     def client(self, schema: Schema, bins: Bins | None = None) -> Client | NumberClient:
         """This site's rows and knowledge under the federation's schema."""
-        known = self.knowledge(bins)
+        known = self.knowledge(schema, bins)
         if known.schema is not None:
             check_same(known.schema, schema)
-            schema = _title(schema, known.schema)
-        known = replace(known, schema=agree_schema(known.schema, schema))
+            own = agree_schema(known.schema, schema)
+            known, schema = replace(known, schema=own), _title(schema, own)
+        else:
+            known = replace(known, schema=schema)
         read: Callable[..., Any] = read_table if bins is None else read_measured
 
         def rows(name: str, **more: Any) -> Any:
@@ -157,7 +160,14 @@ def _title(asked: Schema, own: Schema) -> Schema:
     """The federation's schema, with the titles that this site's files have."""
     pairs = zip(asked.features, own.features, strict=True)
     titled = (
-        replace(f, column=mine.column or f.column, date=mine.date or f.date) for f, mine in pairs
+        replace(
+            f,
+            column=mine.column or f.column,
+            date=mine.date or f.date,
+            have=mine.have,
+            own=mine.own,
+        )
+        for f, mine in pairs
     )
     return replace(asked, features=tuple(titled))
 
@@ -172,6 +182,12 @@ def agree_schema(own: Schema | None, asked: Schema) -> Schema:
             raise ConfigError(
                 f"feature '{mine.name}' has the levels {', '.join(mine.levels) or 'of no kind'} "
                 f"here, in the federation {', '.join(theirs.levels) or 'none'}"
+            )
+        if not mine.have and not theirs.may_miss:
+            raise ConfigError(
+                f"feature '{mine.name}' is absent here, and the federation refuses rows without "
+                'it: its coordinator must say missing = "mean" of it in [schema], "level" where '
+                "it has levels"
             )
         features.append(replace(mine, missing=theirs.missing, other=theirs.other))
     return replace(own, features=tuple(features))

@@ -52,7 +52,7 @@ def personal_of(
 ) -> PersonalModel:
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe, bins = terms.recipe(about["trial"]), terms.bins
-    known = kit.knowledge(bins)
+    known = kit.knowledge(terms.schema, bins)
     rows = None if known.row_trust is None else known.row_trust.with_formula(about["row_trust"])
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))

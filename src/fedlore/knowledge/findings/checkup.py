@@ -23,6 +23,7 @@ from ..sources.kind import Asked, Setting
 from ..tables.soft import SoftTable
 from ..tables.table import Table
 from ..timeline import Timeline, members_on
+from .absent import lint_absent
 from .data import lint_data
 from .dates import lint_dates
 from .examples import Expectation, check_examples, read_examples
@@ -126,6 +127,7 @@ def _check_day(
     findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
     findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
+    findings += lint_absent(knowledge, place)
     return Checkup(findings, knowledge, tables)
 
 

@@ -76,9 +76,18 @@ def _columns(schema: Schema, data: Examples | Measured, file: str) -> Iterator[F
     """Columns to learn nothing from, and labels that teach nothing."""
     number = isinstance(data, Measured)
     y = None if data.y is None else data.y.double().numpy()
+    there = (~data.x.isnan()).sum(0).tolist()
+    for feature, count in zip(schema.features, there, strict=True):
+        where, args = Place(file, column=feature.name), {"feature": feature.name, "rows": count}
+        if count and not feature.have:
+            yield Finding("warning", "absent-values", where, args)
+        if not count and feature.have and len(data.x):
+            yield Finding("warning", "empty-column", where, args)
     for place, kind, other in find_columns(data.x.double().numpy(), y, number=number):
         if kind == "id-column" and schema.features[place].date:
             continue  # a row a day
+        if not there[place]:
+            continue
         names = {"feature": schema.names[place], "other": schema.names[other or 0]}
         yield Finding("warning", kind, Place(file, column=names["feature"]), names)
     if not number and y is not None and len(y) > 1 and (y == y[0]).all():

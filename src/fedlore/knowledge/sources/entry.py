@@ -66,7 +66,8 @@ class FunctionEntry:
 
 def _read(entry: FunctionEntry, asked: Asked, setting: Setting) -> Any:
     function = entry_point(entry.entry, allow=setting.entry_points)
-    return look_through(function, columns=entry.columns, pool=entry.pool, schema=setting.schema)
+    columns = entry.columns or setting.columns
+    return look_through(function, columns=columns, pool=entry.pool, schema=setting.schema)
 
 
 ENTRY = SourceKind(

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import KnowledgeError
 from ...kernel.document import FormulaEntry, LimitsEntry
+from ...kernel.measures import widen_limit
 from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between
 from ..soft import SoftFormulas
@@ -48,10 +49,14 @@ FORMULA = SourceKind(
 
 
 def _read_limits(entry: LimitsEntry, asked: Asked, setting: Setting) -> Any:
-    lower, upper = (
-        None if text is None else Formula.parse(text, setting.schema)
-        for text in (entry.lower, entry.upper)
-    )
+    schema = setting.schema
+
+    def side(text: str | None, way: int) -> Formula | None:
+        if text is None:
+            return None
+        return Formula.parse(widen_limit(text, schema.features, setting.errors, way), schema)
+
+    lower, upper = side(entry.lower, -1), side(entry.upper, 1)
     if asked == "set":
         refuse_of_number(entry.confidence)
         return Between(lower, upper)

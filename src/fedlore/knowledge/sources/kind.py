@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch
@@ -33,6 +33,8 @@ class Setting:
     edges: tuple[float, ...] = ()  # of formulas that have none of their own
     entry_points: bool = False
     dated: bool = False  # whether rules of all days are read, to be written and not asked
+    errors: Mapping[int, float] = field(default_factory=dict)  # of columns, for ranges to take in
+    columns: tuple[str, ...] = ()  # of models that see all that the file names; (): all there are
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,8 @@ def _read(entry: OnnxEntry, asked: Asked, setting: Setting) -> Any:
     path, k = setting.files.path(entry.onnx), len(setting.schema.classes)
     data = setting.files.read(entry.onnx) if path is None else None
     model = OnnxModel(path or entry.onnx, entry.soft, entry.gives, k, data)
-    return look_through(model, columns=entry.columns, pool=entry.pool, schema=setting.schema)
+    columns = entry.columns or setting.columns
+    return look_through(model, columns=columns, pool=entry.pool, schema=setting.schema)
 
 
 def _write(model: OnnxModel, inner: object) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ...core.tensors import torch
 from ...kernel.cells import TableKind as Outcome
 from ...kernel.cells import format_condition, format_outcome
 from ...kernel.document import TableEntry
+from ...kernel.measures import widen_rules
 from ...kernel.schema import Schema
 from ...kernel.sheets import MOST_RULES, Rule, Sheet, refusal
 from ...words import Reason
@@ -60,8 +61,21 @@ def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
     reading["dated"] = setting.dated
     if asked in ("number", "set"):
         refuse_of_number(entry.confidence)
-        return parse_numbers_table(page, schema, **reading), []
-    return examine_table(page, schema, confidence=entry.confidence, **reading)
+        return _widen(parse_numbers_table(page, schema, **reading), setting), []
+    model, findings = examine_table(page, schema, confidence=entry.confidence, **reading)
+    return model if model is None else _widen(model, setting), findings
+
+
+def _widen(model: Any, setting: Setting) -> Any:
+    """A range whose rules hold for sure, where other measures stand for features and err."""
+    table = model.table if isinstance(model, NumberTable) else model
+    if not isinstance(table, Table) or table.kind != "range":
+        return model
+    rules = widen_rules(table.rules, setting.errors, table.policy, table.name)
+    if rules == table.rules:
+        return model
+    found = replace(table, rules=rules)
+    return replace(model, table=found) if isinstance(model, NumberTable) else found
 
 
 def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:

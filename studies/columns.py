@@ -1,0 +1,347 @@
+"""Sites that lack columns: simulated coke, concrete and housing, against dropping them for all.
+
+    python -m studies.columns --sets coke,concrete,california --seeds 5200-5219 --out FOLDER
+    python -m studies.columns --summary FOLDER
+
+Plants 1 and 3 of the simulated coke lack logMF, b and P; of the other tables two columns, drawn
+with each seed, are away at sites 2 and 4. An `own` expert says without the absent columns what he
+can: at the plants his equation with a year's average in their place, and a range that is wider by
+the most that they moved it in that year. `filled` arms put an expectation in place of the mean,
+from sums over the rows that have the column (`pooled`: as they are, `within`: less each site's
+means). `equals`: logMF at plants 1 and 3 is another measure, within 0.15 of it; the ranges are
+wider by what that moves them. The intervals are those of 90 % that the models state.
+Each job of a set, seed and arm is one line of results, written when it is done, never run again.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedlore import Bins, Client, Examples, Knowledge, Measured
+from fedlore.core.metrics import accuracy, decide
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
+from fedlore.engine import NumberClient
+from fedlore.experiments import LOCAL_BEST, LORE, Drawing, compare, pair_interval, train_approach
+from fedlore.kernel.schema import Feature, Schema, name_columns
+from fedlore.knowledge import Formula, FormulaRange, GradedFormula
+from fedlore.knowledge.scope import count_inputs
+from fedlore.knowledge.views import Mask, reread_rows
+from fedlore.models.own.baseline import remembering
+from fedlore_coke.demo import Demo
+from fedlore_coke.experts import BOUND, COKE, EDGES
+from fedlore_coke.plants import Plant, coking_plants
+from fedlore_lab.paper.numbers.sets import SOURCES, load_numbers, sites
+from fedlore_lab.paper.numbers.study import NumberStudy
+
+from .seeds import parse_seeds
+
+GONE, LACKING, ERROR = ("logMF", "b", "P"), ("plant-1", "plant-3"), 0.15
+WITHOUT = ("site-2", "site-4")
+#: By set the arms; those of `DEVELOPMENT` choose between fillings, on seeds of their own.
+ARMS = {
+    "coke": ("all", "all own", "absent", "absent own", "dropped own", "alone own", "equals"),
+    "concrete": ("all", "absent", "dropped", "alone"),
+    "california": ("all", "absent", "dropped", "alone"),
+}
+DEVELOPMENT = {
+    "coke": ("absent own", "pooled own", "within own"),
+    "concrete": ("absent", "pooled", "within"),
+    "california": ("absent", "pooled", "within"),
+}
+Rows = dict[str, list[Tensor]]  # of each site its training and its test rows, (n, d)
+
+
+def holed(schema: Schema, gone: Sequence[int]) -> Schema:
+    """The same where some columns may be missing."""
+    features = [
+        replace(f, missing="mean") if place in gone else f
+        for place, f in enumerate(schema.features)
+    ]
+    return replace(schema, features=tuple(features))
+
+
+def blank(x: Tensor, gone: Sequence[int]) -> Tensor:
+    """Rows without some columns."""
+    x = x.clone()
+    x[:, list(gone)] = torch.nan
+    return x
+
+
+def filled(rows: Rows, gone: Sequence[int], lacking: Sequence[str], how: str) -> Rows:
+    """What is expected of the absent columns in their place, and a sign of them behind all."""
+    kept = [c for c in range(next(iter(rows.values()))[0].shape[1]) if c not in gone]
+    there = {name: train.double() for name, (train, _) in rows.items() if name not in lacking}
+    means = {name: x.mean(0) for name, x in there.items()}
+    every = torch.cat(list(there.values()))
+    centred = torch.cat([x - (means[name] if how == "within" else every.mean(0))
+                         for name, x in there.items()])  # fmt: skip
+    spread = centred[:, kept].std(0).clamp(min=1e-9)
+    z, wanted = centred[:, kept] / spread, centred[:, list(gone)]
+    found = torch.linalg.solve(z.T @ z + torch.eye(len(kept)).double(), z.T @ wanted)
+    least, most = every[:, list(gone)].aminmax(dim=0)
+    told: Rows = {}
+    for name, parts in rows.items():
+        middle = parts[0].double().mean(0) if how == "within" else every.mean(0)
+        told[name] = []
+        for x in parts:
+            signs = torch.full((len(x), len(gone)), float(name in lacking))
+            if name in lacking:
+                said = every[:, list(gone)].mean(0)
+                said = said + (x.double() - middle)[:, kept] / spread @ found
+                x = x.clone()
+                x[:, list(gone)] = said.clamp(least, most).float()
+            told[name].append(torch.cat([x, signs], 1))
+    return told
+
+
+def signed(schema: Schema, count: int) -> Schema:
+    """A schema with so many signs behind."""
+    signs = tuple(Feature(f"sign_{i}") for i in range(count))
+    return replace(schema, features=(*schema.features, *signs))
+
+
+@cache
+def year_of(seed: int) -> tuple[Plant, ...]:
+    """A year of other charges of the same plants: what their suppliers' sheets say."""
+    return coking_plants(seed, rows=(365,) * 4, test_rows=1)
+
+
+def knowledge_of(plant: Plant, seed: int, schema: Schema, *, own: bool, wider: float) -> Knowledge:
+    """The plant's expert as formulas over names; an own one says it without what is absent."""
+    text, bound = plant.law.expert.text, BOUND + wider
+    if own:
+        year = next(p.train.x.double() for p in year_of(seed) if p.id == plant.id)
+        whole = Formula.parse(text, COKE)(year.float())
+        for name in GONE:
+            middle = float(year[:, COKE.column(name)].mean())
+            text = re.sub(rf"\b{name}\b", f"{middle:.4g}", text)
+        moved = whole - Formula.parse(text, COKE)(year.float())
+        bound += float(moved.abs().max())
+    said, low, high = (Formula.parse(f"{text}{more}", schema) for more in
+                       ("", f" - {bound:.6g}", f" + {bound:.6g}"))  # fmt: skip
+    limits = FormulaRange(low, high, EDGES)
+    return Knowledge(GradedFormula(said, EDGES), limits, Demo().trust, outside="widen",
+                     schema=schema)  # fmt: skip
+
+
+def coke(seed: int, arm: str) -> list[dict[str, Any]]:
+    """The plants of one arm, each scored on its test rows."""
+    demo, gone = Demo(), [COKE.column(name) for name in GONE]
+    plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows)
+    rows = {p.id: [p.train.x, p.test.x] for p in plants}
+    kind, own = arm.split(" ")[0], arm.endswith("own")
+    schema = COKE
+    if kind in ("absent", "alone"):
+        schema = holed(COKE, gone)
+        rows |= {name: [blank(x, gone) for x in rows[name]] for name in LACKING}
+    if kind == "equals":
+        for name in LACKING:
+            draw = stream(seed, "another measure", name)
+            for x in rows[name]:
+                error = ERROR * (2.0 * torch.rand(len(x), generator=draw) - 1.0)
+                x[:, COKE.column("logMF")] += error
+    if kind in ("pooled", "within"):
+        rows, schema = filled(rows, gone, LACKING, kind), signed(COKE, len(gone))
+    wider = {"plant-3": 7.8 * ERROR} if kind == "equals" else {}
+    known = {
+        p.id: knowledge_of(p, seed, schema, wider=wider.get(p.id, 0.0),
+                           own=own and (p.id in LACKING or kind == "dropped"))
+        for p in plants
+    }  # fmt: skip
+    if kind == "dropped":
+        kept = [c for c in range(len(COKE.names)) if c not in gone]
+        schema = replace(COKE, features=tuple(COKE.features[c] for c in kept))
+        rows = {name: [x[:, kept] for x in parts] for name, parts in rows.items()}
+        known = {p.id: knowledge_of(p, seed, schema, own=True, wider=0.0) for p in plants}
+    clients = [
+        Client(p.id, Examples(rows[p.id][0], p.train.y), known[p.id],
+               test=Examples(rows[p.id][1], p.test.y))
+        for p in plants
+    ]  # fmt: skip
+    width = count_inputs(schema)
+    drawing = Drawing(
+        clients, lambda hears: mlp(width, 20, hidden=demo.hidden, hears=hears, seed=seed),
+        demo.plan, demo.rounds, seed, ordered=True,
+    )  # fmt: skip
+    if kind == "alone":
+        lacking = [client for client in clients if client.id in LACKING]
+        return [dict(row) for row in compare(replace(drawing, clients=lacking), [LOCAL_BEST])]
+    with remembering():
+        fitted = train_approach(LORE, drawing)
+    return [score_classes(client, fitted.model(client.id)) for client in clients]
+
+
+@torch.no_grad()
+def score_classes(client: Client, model: Any) -> dict[str, Any]:
+    """How often it is right, and how often the smallest set of 90 % holds the grade."""
+    test = client.test
+    assert test is not None and test.y is not None
+    known = reread_rows(model.knowledge.prediction, test)
+    log_probs = model.log_probs(known)
+    p = log_probs.exp().double()
+    order = p.sort(1, descending=True)
+    before = order.values.cumsum(1) - order.values
+    place = (order.indices == test.y[:, None]).double().argmax(1)
+    inside = before[torch.arange(len(p)), place] < 0.9
+    claimed = (order.values * (before < 0.9)).sum(1).mean()
+    said = p.gather(1, test.y[:, None]).clamp(min=1e-4)
+    right = accuracy(decide(log_probs, known.prior, known.signs), test.y)
+    return {"client": client.id, "ta": right, "nll": float(-said.log().mean()),
+            "coverage": float(inside.double().mean()), "claimed": float(claimed)}  # fmt: skip
+
+
+def numbers(name: str, seed: int, arm: str) -> list[dict[str, Any]]:
+    """The sites of one arm; all experts are lines over columns that every site has."""
+    study, source, table = NumberStudy(name), SOURCES[name], load_numbers(name)
+    width = table.x.shape[1]
+    draw = stream(seed, "absent columns", name)
+    gone = torch.randperm(width, generator=draw)[:2].sort().values.tolist()
+    kept = [c for c in range(width) if c not in gone]
+    dealt = sites(table, seed=seed)
+    experts = {s.id: s.knowledge["honest"] for s in sites(
+        replace(table, x=table.x[:, kept], columns=tuple(table.columns[c] for c in kept)),
+        seed=seed)}  # fmt: skip
+    rows = {s.id: [s.train.x, s.test.x] for s in dealt}
+    schema = name_columns([f"c{i}" for i in range(width)], ("low", "high"))
+    seen = tuple(kept)
+    if arm in ("absent", "alone"):
+        schema = holed(schema, gone)
+        rows |= {s: [blank(x, gone) for x in rows[s]] for s in WITHOUT}
+    if arm in ("pooled", "within"):
+        rows, schema = filled(rows, gone, WITHOUT, arm), signed(schema, 2)
+    if arm == "dropped":
+        rows = {s: [x[:, kept] for x in parts] for s, parts in rows.items()}
+        schema = replace(schema, features=tuple(schema.features[c] for c in kept))
+        seen = tuple(range(len(kept)))
+    clients = []
+    for site in dealt:
+        said = experts[site.id]
+        known = replace(said, prediction=Mask(seen, said.prediction), range=Mask(seen, said.range),
+                        schema=schema, trust=study.trust)  # fmt: skip
+        train, test = rows[site.id]
+        clients.append(NumberClient(site.id, Measured(train, site.train.y), known,
+                                    Measured(test, site.test.y)))  # fmt: skip
+    bins, inputs = Bins(source.lower, source.upper, 50), count_inputs(schema)
+    drawing = Drawing(
+        clients, lambda hears: mlp(inputs, 50, hidden=study.hidden, seed=seed),
+        study.plan, study.rounds, seed, bins=bins, hidden=study.hidden,
+    )  # fmt: skip
+    if arm == "alone":
+        drawing = replace(drawing, clients=[c for c in clients if c.id in WITHOUT])
+    found = compare(drawing, [LOCAL_BEST if arm == "alone" else LORE])
+    names = ("client", "rmse", "coverage", "crps")
+    return [{n: row[n] for n in names if n in row} | {"gone": gone} for row in found]
+
+
+def compute(sets: Sequence[str], seeds: Sequence[int], arms: Sequence[str], out: Path) -> None:
+    """Every job that has no line yet."""
+    out.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        for name in sets:
+            for arm in arms or ARMS[name]:
+                path = out / f"{name}-{seed}-{arm.replace(' ', '_')}.json"
+                if path.exists():
+                    continue
+                rows = coke(seed, arm) if name == "coke" else numbers(name, seed, arm)
+                path.write_text(json.dumps({"set": name, "seed": seed, "arm": arm, "rows": rows}))
+                print(path.stem, flush=True)
+
+
+Cells = dict[tuple[str, str], dict[int, dict[str, dict[str, float]]]]
+
+
+def read_all(folder: Path) -> Cells:
+    """By set and arm, by seed, by client: its scores."""
+    found: Cells = {}
+    texts = [p.read_text() for p in sorted(folder.glob("*.json"))]
+    texts += [line for p in sorted(folder.glob("*.jsonl")) for line in p.read_text().splitlines()]
+    for one in map(json.loads, texts):
+        by_seed = found.setdefault((one["set"], one["arm"]), {})
+        by_seed[one["seed"]] = {row["client"]: row for row in one["rows"]}
+    return found
+
+
+def summary(cells: Cells) -> str:
+    """Each arm against the others, paired by seed: sites that lack columns, and the others."""
+    lines = []
+    for name in dict.fromkeys(which for which, _ in cells):
+        lacking, key = (LACKING, "ta") if name == "coke" else (WITHOUT, "rmse")
+        lines += [f"## {name}", "", "| arm | sites that lack | the others | 90 % hold (lack) | n |",
+                  "|---|---:|---:|---:|---:|"]  # fmt: skip
+        arms = [arm for which, arm in cells if which == name]
+        scale = 100.0 if name == "coke" else 1.0
+        for arm in arms:
+            of = cells[name, arm]
+            parts = [_mean(of, key, there) * scale for there in _groups(lacking)]
+            holds = _mean(of, "coverage", lambda c, some=lacking: c in some)
+            lines.append(f"| {arm} | {parts[0]:.4g} | {parts[1]:.4g} | {100 * holds:.1f} | "
+                         f"{len(of)} |")  # fmt: skip
+        lines += ["", "| difference | sites that lack | the others | n |", "|---|---:|---:|---:|"]
+        for one in arms:
+            for other in arms:
+                text = _difference(cells[name, one], cells[name, other], key, lacking, name)
+                if one != other and text:
+                    lines.append(f"| {one} - {other} | {text} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _groups(lacking: Sequence[str]) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
+    return (lambda c: c in lacking), (lambda c: c not in lacking)
+
+
+def _mean(of: dict[int, dict[str, dict[str, float]]], key: str, there: Any) -> float:
+    values = [
+        row[key] for rows in of.values() for c, row in rows.items() if there(c) and key in row
+    ]
+    return sum(values) / len(values) if values else float("nan")
+
+
+def _difference(one: Any, other: Any, key: str, lacking: Sequence[str], name: str) -> str:
+    """Points of accuracy, or percent of RMSE, by seed; nothing below two seeds in common."""
+    both = sorted(set(one) & set(other))
+    found = []
+    for there in _groups(lacking):
+        pairs = [(_mean({s: one[s]}, key, there), _mean({s: other[s]}, key, there)) for s in both]
+        pairs = [(a, b) for a, b in pairs if a == a and b == b]
+        if len(pairs) < 2:
+            found.append("-")
+            continue
+        if name == "coke":
+            gap = pair_interval([100 * a for a, _ in pairs], [100 * b for _, b in pairs])
+        else:
+            gap = pair_interval([100 * a / b for a, b in pairs], [100.0] * len(pairs))
+        found.append(f"{gap.mean:+.2f} ± {gap.half:.2f}")
+    return "" if found == ["-", "-"] else f"{' | '.join(found)} | {len(both)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--sets", default="coke,concrete,california")
+    parser.add_argument("--seeds", default="5200-5219")
+    parser.add_argument("--arms", default="", help="all of the set; dev: fillings alone")
+    parser.add_argument("--out", type=Path, default=Path("results/columns"))
+    parser.add_argument("--summary", type=Path)
+    asked = parser.parse_args()
+    if asked.summary is not None:
+        print(summary(read_all(asked.summary)))
+        return
+    torch.set_num_threads(1)
+    sets = asked.sets.split(",")
+    arms = [] if asked.arms in ("", "dev") else asked.arms.split(",")
+    for name in sets:
+        own = list(DEVELOPMENT[name]) if asked.arms == "dev" else arms
+        compute([name], parse_seeds(asked.seeds), own, asked.out)
+
+
+if __name__ == "__main__":
+    main()
