@@ -11,9 +11,9 @@ from fedlore.engine.lore.network import pays
 from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.start import (
     CORRECTED,
+    NUMBER_STARTS,
     ONE_SHOT,
     SMALL,
-    NUMBER_STARTS,
     STARTS,
     first_weights,
     prune_members,
