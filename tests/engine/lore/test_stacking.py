@@ -11,6 +11,7 @@ from fedlore.engine.lore.network import pays
 from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.start import (
     CORRECTED,
+    NUMBER_STARTS,
     ONE_SHOT,
     SMALL,
     STARTS,
@@ -67,6 +68,7 @@ def test_weights_begin_as_the_sites_voted_or_as_usual():
     assert first_weights(some, voted).tolist() == pytest.approx([0.2, 0.5, 0.15, 0.15, 0], abs=1e-3)
     assert first_weights(some).tolist() == pytest.approx([0.25] * 4 + [0], abs=1e-3)
     assert STARTS[0] == (0.25, 0.25, 0.5)  # at a tie the usual one wins
+    assert all(one_shot >= 0.5 for _, one_shot, _ in NUMBER_STARTS)
     # where a site lacks one kind, the others share its part
     assert first_weights(members(ONE_SHOT, "ridge"), voted).tolist() == pytest.approx(
         [0.625, 0.375]
@@ -74,7 +76,7 @@ def test_weights_begin_as_the_sites_voted_or_as_usual():
     assert first_weights(members("ridge", "trees"), (0.5, 0.5, 0.0)).tolist() == [0.5, 0.5]
     # what corrects the one-shot model begins with most of its share, and cannot do without it
     corrected = members(NETWORK, ONE_SHOT, CORRECTED, "ridge")
-    assert first_weights(corrected, voted).tolist() == pytest.approx([0.15, 0.28, 0.42, 0.15])
+    assert first_weights(corrected, voted).tolist() == pytest.approx([0.2, 0.2, 0.3, 0.3])
     for weight, kept in ((0.5, 4), (0.0, 2)):
         weights = torch.tensor([0.5 - weight, 0.0, weight, 0.5], dtype=torch.float64)
         assert len(prune_members(corrected, weights)[0]) == kept

@@ -17,7 +17,7 @@ from ..loop import Run, federate, start_run
 from ..one_shot import fit_one_shot, sum_replies
 from .boosting import grow_forest
 from .space import MAIN, Agreement, Candidate, Trial, rungs
-from .start import BOOSTED_STARTS, STARTS
+from .start import BOOSTED_STARTS, NUMBER_STARTS, STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
@@ -184,8 +184,9 @@ class _Work:
         """Where the weights of all ensembles begin, by one vote."""
         done = self.progress.find("start")
         if done is None:
-            boosted = "boost" in task.sent
-            shares = torch.tensor(BOOSTED_STARTS if boosted else STARTS, dtype=torch.float64)
+            starts = STARTS if self.common.bins is None else NUMBER_STARTS
+            starts = BOOSTED_STARTS if "boost" in task.sent else starts
+            shares = torch.tensor(starts, dtype=torch.float64)
             asked = replace(task, kind="vote", sent={**task.sent, "starts": {"shares": shares}})
             best = int(sum_replies(self.transport, asked)["loss"].argmin())
             start = {"shares": shares[best : best + 1]}

@@ -29,6 +29,13 @@ STARTS: tuple[StartShares, ...] = (
     (0.5, 0.25, 0.25),
     (0.1, 0.2, 0.7),
 )
+#: Of a number, whose one-shot model own trees correct: rows out of fold flatter own models, whose
+#: settings they chose, so all begin with at least half for those two.
+NUMBER_STARTS: tuple[StartShares, ...] = (
+    (0.15, 0.7, 0.15),
+    (0.2, 0.5, 0.3),
+    (0.35, 0.5, 0.15),
+)
 #: The same with a share of the boosted trees last.
 BOOSTED_STARTS: tuple[StartShares, ...] = (
     *((*(0.7 * share for share in one), 0.3) for one in STARTS[:3]),
@@ -36,9 +43,6 @@ BOOSTED_STARTS: tuple[StartShares, ...] = (
     (0.1, 0.15, 0.15, 0.6),
     *((*one, 0.0) for one in STARTS),
 )
-#: Where a site's own trees correct the one-shot model both begin with this, whatever was voted:
-#: rows out of fold flatter own learners, whose settings they chose.
-CORRECTED_START: StartShares = (0.15, 0.7, 0.15)
 CORRECTED_PART = 0.6  # of the one-shot model's share begins with what corrects it, if there is
 MOST_STARTS = 10  # that a site judges
 SMALL = 0.01  # a weight below which a member is left out
@@ -60,11 +64,8 @@ def first_weights(members: Sequence[StackMember], start: StartShares | None = No
     The expert begins at almost nothing: others have heard him, and rows must speak for more.
     """
     if start is not None:
-        corrected = any(m.name == CORRECTED for m in members)
-        if corrected and len(start) == len(CORRECTED_START):
-            start = CORRECTED_START
         known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY, BOOST: sum(start[3:])}
-        if corrected:
+        if any(m.name == CORRECTED for m in members):
             known[CORRECTED] = CORRECTED_PART * start[1]
             known[ONE_SHOT] = start[1] - known[CORRECTED]
         own = sum(m.name not in known for m in members)
