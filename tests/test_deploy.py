@@ -1,6 +1,7 @@
 """What deploy/ holds: parsed, and checked as far as that goes without running it."""
 
 import configparser
+import hashlib
 import re
 import subprocess
 import sys
@@ -145,3 +146,12 @@ def test_the_image_has_what_the_commands_need_and_no_root():
     extras = re.search(r"\.\[([a-z,]+)\]", text)[1].split(",")
     declared = (ROOT / "pyproject.toml").read_text()
     assert "flower" in extras and all(f"\n{extra} = [" in declared for extra in extras)
+
+
+def test_hashes_are_those_of_the_wheels(tmp_path):
+    (tmp_path / "typing_extensions-4.1-py3-none-any.whl").write_bytes(b"a wheel")
+    (tmp_path / "notes.txt").write_text("not a wheel")
+    command = [sys.executable, str(DEPLOY / "hashes.py"), str(tmp_path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    assert printed == f"typing_extensions==4.1 --hash=sha256:{digest}\n"

@@ -24,7 +24,7 @@ from .masked import Cohort, Given, counted, upload
 from .test_lies import Stopped
 from .test_secagg import error, lying
 
-PAGE = Path(__file__).parents[2] / "docs" / "explain" / "privacy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explain" / "masks.md"
 
 
 def names(n):

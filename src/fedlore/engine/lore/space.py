@@ -181,7 +181,7 @@ SHAPED_NUMBERS = (
 )
 
 #: Features of the one-shot model: sums of more than a few for every row tell who was there
-#: (docs/explain/privacy.md), and where columns are many their products bring next to nothing.
+#: (docs/explain/leaks.md), and where columns are many their products bring next to nothing.
 MOST_FEATURES = 100
 MOST_LINKS = 6  # with which there are eight exchanges of sums
 

@@ -74,7 +74,7 @@ schedule = "cosine"
 RECIPE = "lore"  # what init writes, where nobody says otherwise
 SECURE = True  # what init writes for secure_aggregation, where nobody says otherwise
 #: By what the coordinator sees: of sums alone these settings told nothing of a site's knowledge
-#: in the audit (docs/explain/privacy.md), and were more accurate than the paper's.
+#: in the audit (docs/explain/leaks.md), and were more accurate than the paper's.
 HABITS = {
     True: {
         "hears": "true              # the network gets what the expert says as input",
@@ -105,6 +105,7 @@ min_participants = 2
 max_participants = 1000        # more are not believed: a share of noise counts on their number
 max_rounds = 1000
 secure_aggregation = {secure:<10}# true: take part only where single uploads are hidden
+# steady_cohort = true         # who drops out of a training under masks makes it begin anew
 # max_epsilon = 3.0            # take part only with differential privacy within this budget
 max_delta = 0.001              # of such a budget
 central_noise = false          # true: the coordinator is trusted to add the noise

@@ -24,6 +24,7 @@ class Policy:
     max_participants: int = 1000  # a share of noise counts on as many as are said to take part
     max_rounds: int = 1000  # of one training
     secure_aggregation: bool = False  # demands that single uploads are hidden
+    steady_cohort: bool = False  # who drops out of a training makes it begin anew
     max_epsilon: float | None = None  # demands differential privacy within this budget
     max_delta: float = 1e-3  # where there is a budget
     central_noise: bool = False  # whether the coordinator may be trusted to add the noise

@@ -7,6 +7,9 @@ alone. Each site that keeps to this is in one sum of a quantity at most, so that
 have a site in common, and no combination of them tells of fewer sites than one of them. Nothing
 weaker will do, since a site knows no sums that it took no part in: neither a nor c sees anything in
 a + b + c + e beside the one of a + b + d and c + d + e that it was in, and all three tell d.
+
+Rounds that follow each other are different quantities that are nearly the same. Whoever drops out
+between two of them is told roughly, unless the sites have it that a training sums over one cohort.
 """
 
 import hashlib
@@ -77,6 +80,12 @@ class _Sum:
     of: frozenset[str]
 
 
+def _is_trained(place: str) -> bool:
+    """Whether a sum is of models in training, not of rows alone: a trial's, or the only one's."""
+    trial, kind, _ = place.split(" ")
+    return bool(trial) or kind == "train"
+
+
 class SumLedger:
     """The sums that this site's answers were read in: chained lines, of the data that it has."""
 
@@ -87,10 +96,11 @@ class SumLedger:
         data: DataVersion,
         *,
         noised: bool = False,  # a budget is spent on each answer anew, whoever is in its sum
+        steady: bool = False,  # all that one run trains is summed over the same sites
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._log, self._run, self._data = log, name_run(run), data
-        self._noised, self._clock = noised, clock
+        self._noised, self._steady, self._clock = noised, steady, clock
         self._sums = [
             _Sum(line["run"], line["sum"], line["what"], line["rows"], frozenset(line["of"]))
             for line in log.lines()
@@ -107,6 +117,8 @@ class SumLedger:
         same = [s for s in self._sums if s.content == content and not fresh]
         # next to the same weights give next to the same uploads, so a round counts as well
         same += [s for s in self._sums if (s.run, s.place) == (self._run, place)]
+        if self._steady and _is_trained(place):
+            same += [s for s in self._sums if s.run == self._run and _is_trained(s.place)]
         self._refuse_other_sites([s.of for s in same], found.of)
         if any(s.rows != found.rows for s in same):
             raise Refusal(

@@ -269,7 +269,8 @@ class Worker:
             )
             self._say(self._changed)
             self._note(event="noticed", kind="data", reason=self._changed)
-        return SumLedger(self._asked, terms.run, version, noised=terms.privacy.spends)
+        noised, steady = terms.privacy.spends, self._kit.file.policy.steady_cohort
+        return SumLedger(self._asked, terms.run, version, noised=noised, steady=steady)
 
     def _prepared(self, terms: Terms, text: str) -> tuple[Part, Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""

@@ -16,7 +16,7 @@ unless
         honest neighbours outside it.
 
 `exposure` bounds the chance of both, `void` the chance that sites which drop out void a sum. The
-proof stands in docs/explain/privacy.md.
+proof stands in docs/explain/masks.md.
 """
 
 import hashlib

@@ -119,7 +119,7 @@ def least(cohort: int, threshold: float) -> int:
 
     Sites that see different lists of survivors could be made to give out shares of what hides one
     site from all others. That takes 2t shares, and each of n sites gives one: above 2n/3 they do
-    not suffice, even if less than a third of the sites help the server (docs/explain/privacy.md).
+    not suffice, even if less than a third of the sites help the server (docs/explain/masks.md).
     """
     return min(cohort, max(LEAST, math.floor(threshold * cohort + 1e-9) + 1))
 
