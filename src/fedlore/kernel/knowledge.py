@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import cut_line, parse_set
+from .cells import cut_line, parse_set, single
 from .document import (
     FILE,
     Document,
@@ -280,7 +280,7 @@ def _read_directions(said: Document) -> tuple[Direction, ...]:
         for piece in one.pieces:
             region = _region(one.where, said) if one.where else None
             if piece.side:
-                turn = (piece.side, ("column", column), ("number", piece.turn))
+                turn = (piece.side, ("column", column), ("number", single(piece.turn)))
                 both = turn if region is None else ("and", region[1], turn)
                 region = ("where", both, ("number", 1.0), ("number", 0.0))
             found.append(Direction(column, piece.sign, region, place, piece.side, piece.turn))

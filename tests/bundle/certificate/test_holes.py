@@ -141,7 +141,7 @@ def test_4_a_graph_whose_network_turns_a_shape_round(site):
     assert monotone(made) == "proved" and "tested" in made.outcome("graph")[0].words
     (line,) = [line for line in made.check("graph") if line.what == "monotone"]
     assert line.rows and "not decided for all rows" in line.found  # never "proved" on a sample
-    network = next(n for n in made.nodes("Concat") if len(n.input) > 3)
+    network = next(n for n in made.nodes("Concat") if len(n.input) == 3)  # rows, what is heard
     made.insert(
         network.output[0],
         make("Mul", ["rows", "signs"], "turned"),

@@ -26,6 +26,7 @@ from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble
+from fedlore.models.own.bent import Bent
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import NumberMember
 from fedlore.models.own.trees import Trees
@@ -144,7 +145,8 @@ NUMBER = Schema(SCHEMA.features, tuple(map(str, range(8))), "csr")
 
 def number_bundle(limits=None, said=None, *, effect="lowers", conflict="project", **parts):
     bounds = (BINS.lower, BINS.upper)
-    shapes = SiteShapes((FeatureShape("ash", effect),), NUMBER, bounds)
+    shape = FeatureShape("ash", effect, turns_at=parts.pop("turns", None))
+    shapes = SiteShapes((shape,), NUMBER, bounds)
     known = Knowledge(
         said, limits, parts.pop("trust", 0.0), conflict=conflict, schema=NUMBER, shapes=shapes
     )
@@ -192,11 +194,11 @@ def line_of(columns, *weights, **more):
     return NumberMember("line", body, columns > 2, more.get("over", False), 1.0)
 
 
-def stump(column, low, high):
+def stump(column, low, high, at=9.0):
     """x <= 9 of a column says `low`, above it `high`."""
     return Trees(
         torch.tensor([column, -1, -1], dtype=torch.int16),
-        torch.tensor([9.0, 0.0, 0.0]),
+        torch.tensor([at, 0.0, 0.0]),
         torch.tensor([1, 0, 1], dtype=torch.int32),
         torch.tensor([0], dtype=torch.int32),
         torch.tensor([[low], [high]]),
@@ -227,8 +229,43 @@ def grown(*about):
 )
 def test_members_are_read_by_both(member, status, tmp_path):
     """What the site refuses the checker does not prove, by its own reading of the same tensors."""
-    parts = {"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4}
-    ensemble = Ensemble((member,), (0.3,), 0.4, 0.3, width=2.0)
+    check_member(member, status, tmp_path, limits=FALLING, said=numeric("30 - ash"), trust=0.4)
+
+
+def knee(turn, before, behind):
+    """A line with a slope in front of a turn of ash and another one behind it."""
+    far = torch.finfo(torch.float32).max
+    low, high = torch.tensor([-far, turn]), torch.tensor([turn, far])
+    column, one = torch.zeros(2, dtype=torch.int16), torch.ones(2).double()
+    weight = torch.tensor([[before], [behind]]).double()
+    body = Bent(column, low, high, 0 * one, one, weight, torch.tensor([20.0]).double())
+    return NumberMember("knee", body, False, False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("member", "status"),
+    [
+        (knee(9.0, 1.0, -2.0), "proved"),
+        (knee(9.0, 0.0, -2.0), "proved"),
+        (knee(9.5, 1.0, -2.0), "refused"),  # of 9.2 and 9.4 the second is the higher
+        (knee(9.5, 0.0, -2.0), "proved"),
+        (knee(8.5, 1.0, -2.0), "refused"),
+        (knee(9.0, 1.0, 2.0), "refused"),
+        (line_of(2, -0.5, 3.0), "refused"),
+        (line_of(2, 0.0, 3.0), "proved"),
+        (grown(0, 1.0, 2.0, 8.0), "proved"),
+        (grown(0, 2.0, 1.0, 8.0), "refused"),
+        (grown(0, 2.0, 1.0, 9.0), "proved"),
+        (grown(0, 1.0, 2.0, 9.0), "refused"),
+    ],
+)
+def test_members_are_held_to_both_sides_of_a_turn(member, status, tmp_path):
+    check_member(member, status, tmp_path, effect="arch", turns=9.0)
+
+
+def check_member(member, status, tmp_path, **parts):
+    expert = 0.3 if "said" in parts else 0.0
+    ensemble = Ensemble((member,), (0.3,), 0.7 - expert, expert, width=2.0)
     if status == "proved":
         bundle = number_bundle(**parts, ensemble=ensemble)
         assert claimed(bundle) == "proved"
@@ -239,7 +276,9 @@ def test_members_are_read_by_both(member, status, tmp_path):
         return
     with pytest.raises(FedloreError, match="does not keep the shapes"):
         number_bundle(**parts, ensemble=ensemble)
-    bundle = number_bundle(**parts, ensemble=replace(ensemble, members=(), weights=(), network=0.7))
+    bundle = number_bundle(
+        **parts, ensemble=replace(ensemble, members=(), weights=(), network=1.0 - expert)
+    )
     header = json.loads(bundle.members["bundle.json"])
     told, tensors = describe_ensemble(ensemble, bundle.personal.knowledge)
     known = read_knowledge(
@@ -256,11 +295,17 @@ def test_members_are_read_by_both(member, status, tmp_path):
         lambda: bundled(IN_ORDER, hears=True),
         lambda: bundled(IN_ORDER, hears=True, where="ash < 9"),
         lambda: number_bundle(FALLING, numeric("30 - ash"), trust=0.4),
+        lambda: bundled(HILL, effect="arch", turns=9.0, hears=True),
+        lambda: bundled(HILL, effect="arch", turns=(8.0, 11.0), where="Ro > 1"),
+        lambda: number_bundle(effect="valley", turns=9.7),
     ],
-    ids=["everywhere", "in a region", "a number"],
+    ids=["everywhere", "in a region", "a number", "an arch", "an interval", "a valley"],
 )
 def test_a_graph_of_it_is_certified_too(tmp_path, make):
     bundle = make()
     kept(tmp_path, bundle)
     save_graph(bundle_to_onnx(bundle), tmp_path / "b.onnx")
-    assert [x for x in check(tmp_path / "c.json", tmp_path / "b.onnx") if not x.holds] == []
+    lines = check(tmp_path / "c.json", tmp_path / "b.onnx")
+    assert [x for x in lines if not x.holds] == []
+    (moves,) = [x for x in lines if x.what == "monotone"]
+    assert moves.rows > 50  # a network in a graph may be any: it is tested on pairs of rows

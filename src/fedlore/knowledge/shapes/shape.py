@@ -74,8 +74,6 @@ class SiteShapes:
         way, start, end = torch.zeros_like(x), *x.new_full((2, *x.shape), torch.nan)
         for shape in self.shapes:
             column, here = self.schema.column(shape.feature), self.region(shape, x)
-            if shape.turns:
-                here = here & ~x[:, column].isnan()
             way[:, column] = torch.where(here, float(shape.pieces[0].sign), way[:, column])
             if shape.turns:
                 for ends, turn in ((start, shape.turns[0]), (end, shape.turns[-1])):
