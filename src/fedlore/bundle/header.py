@@ -209,7 +209,7 @@ def try_row(
             found = tuple(inner.model(row, None, None).shape)
     except FedloreError:
         raise
-    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+    except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise Refused(
             f"the network cannot take a row of {math.prod(shape)} features: {error}"
         ) from None

@@ -158,7 +158,7 @@ def _build(said: Mapping[str, object]) -> nn.Module:
             return server(_make(said, _DEEPEST, budget))
     except FedloreError:
         raise
-    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as error:
         raise FedloreError(f"the bundle's network cannot be built: {error}") from None
 
 

@@ -30,7 +30,7 @@ MOST = 1 << 30  # bytes
 NEAR = 1e-9  # by which weights may miss a sum of 1
 _MEMBER = re.compile(
     r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
-    r"|(weights|ensemble)\.safetensors|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
+    r"|(weights|ensemble)\.safetensors|table-[0-9]+(-[A-Za-z0-9_-]+(\.tsv|\.xls[xm])?)?\.csv"
 )
 _OUTPUT = re.compile("probabilities|class|allowed|refused|unapplied|number|interval|lower|upper")
 _HASH = re.compile("[0-9a-f]{64}")
@@ -171,18 +171,48 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
     return []
 
 
-#: Layers that answer each row by itself.
-_LAYERS = set(
-    "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
-    "identity dropout layer_norm group_norm sequential deaf hearing ordered lipschitz".split()
-)
+#: Layers that answer each row by itself, with their keys.
+_LAYERS = {
+    name: set(keys.split())
+    for name, keys in {
+        "linear": "in_features out_features bias",
+        "conv2d": "in_channels out_channels kernel_size stride padding dilation groups "
+        "padding_mode bias",
+        "max_pool2d": "kernel_size stride padding",
+        "avg_pool2d": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
+        "flatten": "start_dim end_dim",
+        "leaky_relu": "negative_slope",
+        "gelu": "approximate",
+        "dropout": "p",
+        "layer_norm": "normalized_shape eps",
+        "group_norm": "num_groups num_channels eps",
+        "sequential": "parts",
+        "deaf": "body",
+        "hearing": "trunk head classes",
+        "ordered": "trunk head line classes options",
+        "lipschitz": "hidden classes options",
+        **dict.fromkeys("as_image relu tanh sigmoid silu identity".split(), ""),
+    }.items()
+}
+_OPTIONS = {
+    "ordered": {"start", "linear", "width", "reach", "hears", "between"},
+    "lipschitz": {"features", "hears", "start", "slope", "width"},
+}
+_STARTS = ("none", "middle", "expert")
 _DEEPEST = 50
+#: Numbers of layers that count something.
+_COUNTS = set(
+    "in_features out_features classes in_channels out_channels groups num_groups num_channels "
+    "features".split()
+)
 #: Numbers of layers and members that are above 0.
 _POSITIVE = {"slope", "width", "reach", "inverse_temperature", "eps", "rows", "features", "classes"}
 
 
-def header_faults(header: Mapping[str, Any], known: Known, texts: Mapping[str, str]) -> list[str]:
-    """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
+def header_faults(
+    header: Mapping[str, Any], known: Known, texts: Mapping[str, str], weights: Mapping[str, Array]
+) -> list[str]:
+    """What bundle.json says otherwise than knowledge and weights, or what is not understood."""
     try:
         form = build(Header, header)
     except ConfigError as error:
@@ -210,11 +240,21 @@ def header_faults(header: Mapping[str, Any], known: Known, texts: Mapping[str, s
         "its scaling is not of finite numbers, spread above 0, one for each input": not _scales(
             form, width
         ),
+        "its members speak of other classes": any(
+            one.get("classes", known.k) != known.k or (one.get("kind") == "number") != number
+            for one in (form.ensemble or {}).get("members", ())
+            if one.get("kind") != "one_shot"
+        ),
         "its network has another layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
     }
-    return [words for words, wrong in faults.items() if wrong] + _input_faults(form, known)
+    wrong = [words for words, odd in faults.items() if odd] + _input_faults(form, known)
+    wanted = {} if wrong else dict(network_shapes(form.model))
+    fits = all(one in (None, weights[n].shape) for n, one in wanted.items() if n in weights)
+    if not wrong and (wanted.keys() != weights.keys() or not fits):
+        return ["its network has other weights"]
+    return wrong
 
 
 def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
@@ -245,12 +285,53 @@ def _scales(form: Header, width: int) -> bool:
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
     """The kinds of layers, those inside others included, that are not as they must be."""
-    inner = [layer[key] for key in ("body", "trunk", "head", "line") if layer.get(key)]
-    if not depth or layer["layer"] not in _LAYERS or _odd_numbers([layer, layer.get("options")]):
-        yield str(layer["layer"])
+    kind, options = layer["layer"], layer.get("options", {})
+    known = depth > 0 and layer.keys() - {"layer"} == _LAYERS.get(kind)
+    if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
+        yield str(kind)
         return
-    for part in (*inner, *layer.get("parts", ())):
-        yield from _odd_layers(part, depth - 1)
+    for key in ("body", "trunk", "head", "line", "parts"):
+        inner = layer.get(key) if key != "line" or layer.get(key) else []
+        for part in [inner] if isinstance(inner, Mapping) else inner or ():
+            yield from _odd_layers(part, depth - 1)
+
+
+def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a number, a switch or a start of a layer is none."""
+    values = {**layer, **options}
+    counts = [values[key] for key in _COUNTS & values.keys()]
+    counts += values.get("hidden", ())
+    axes = [values[key] for key in ("start_dim", "end_dim") if key in values]
+    switches = [values[key] for key in ("bias", "hears", "linear", "between") if key in values]
+    return (
+        any(type(one) is not int or one < 1 for one in counts)
+        or any(type(one) is not int or not -1 <= one <= 3 for one in axes)
+        or any(type(one) is not bool for one in switches)
+        or values.get("start", "none") not in _STARTS
+        or bool(_odd_numbers([layer, options]))
+    )
+
+
+def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors of a network, by name, with their shapes; None: of any shape."""
+    kind = layer["layer"]
+    if kind == "linear":
+        yield f"{name}weight", (layer["out_features"], layer["in_features"])
+        yield from [(f"{name}bias", (layer["out_features"],))] * layer["bias"]
+    elif kind in ("conv2d", "layer_norm", "group_norm"):
+        yield f"{name}weight", None
+        yield from [(f"{name}bias", None)] * layer.get("bias", True)
+    if kind == "lipschitz":
+        for place in range(len(layer["hidden"]) + 1):
+            yield from ((f"{name}trunk.{place}.{one}", None) for one in ("weight", "bias"))
+        yield f"{name}line.weight", None
+    if kind in ("ordered", "lipschitz"):
+        yield from ((f"{name}own.{one}", (1,)) for one in ("shift", "width"))
+    for place, part in enumerate(layer.get("parts", ())):
+        yield from network_shapes(part, f"{name}{place}.")
+    for key in ("body", "trunk", "head", "line"):
+        if layer.get(key):
+            yield from network_shapes(layer[key], f"{name}{key}.")
 
 
 def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
@@ -292,6 +373,12 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
         return ["a weight does not lie in [0, 1]"]
     if abs(math.fsum(weights) - 1.0) > NEAR:
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
+    if any(map(_odd_member, members)):
+        return ["a member is of no known form"]
+    own = [one for one in members if one["kind"] != "one_shot"]
+    for place, one in enumerate(own):
+        if one["body"] == "trees" and not _are_trees(pick_tensors(tensors, f"own.{place}.")):
+            return [f"member {place} is no set of trees"]
     if _odd_numbers([ensemble, *members]):
         return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member is not above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
@@ -301,6 +388,51 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
         # a threshold may be infinite
         if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
     ][:1]
+
+
+#: What a member says beside kind, body and weight.
+_MEMBERS = {
+    "number": {"name", "hears", "over", "width"},
+    "order": {"name", "hears", "over", "width", "classes"},
+    "classes": {"name", "hears", "votes", "inverse_temperature"},
+    "one_shot": {"name", "basis", "start", "hears", "link", "rows", "scaled"},
+}
+
+
+def _odd_member(one: Mapping[str, Any]) -> bool:
+    """Whether a member has other keys, or a switch or a name that is none."""
+    kind = one.get("kind")
+    keys = _MEMBERS.get(kind) if isinstance(kind, str) else None
+    free = {"kind", "weight"} if kind == "one_shot" else {"kind", "weight", "body", "corrects"}
+    free |= {"quadratic"} if one.get("body") == "linear" else set()
+    switches = [one.get(key, False) for key in ("hears", "over", "votes", "scaled", "quadratic")]
+    return (
+        keys is None
+        or one.keys() - free != keys
+        or (kind != "one_shot" and one.get("body") not in ("linear", "trees", "waves"))
+        or any(type(switch) is not bool for switch in switches)
+        or any(one[key] is None for key in keys - {"link"})
+        or not isinstance(one["name"], str)
+        or not 0 < len(one["name"]) <= 100
+    )
+
+
+def _are_trees(own: Mapping[str, Array]) -> bool:
+    """Whether every node leads down to leaves that are there."""
+    feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
+    here, inner = np.arange(len(feature)), feature >= 0
+    leaves, width = own["values"].shape
+    ends = len(own["base"]), len(own["scale"])
+    return (
+        len(own["threshold"]) == len(child) == len(feature)
+        and len(own["output"]) == len(roots)
+        and ends[0] == ends[1]
+        and width in (1, ends[0])
+        and bool(((child > here) & (child + 1 < len(child)))[inner].all())
+        and bool(((child >= 0) & (child < leaves))[~inner].all())
+        and bool(((roots >= 0) & (roots < len(child))).all())
+        and bool(((own["output"] >= 0) & (own["output"] < ends[0])).all())
+    )
 
 
 def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -116,7 +116,10 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         members = read_members(subject)
         facts = bundle_facts(members, said["graph"], as_of=said.get("as_of"))
         header = read_json(members["bundle.json"], "bundle.json")
-        yield _line("names, policy and layers", header_faults(header, facts.known, facts.texts))
+        yield _line(
+            "names, policy and layers",
+            header_faults(header, facts.known, facts.texts, facts.weights),
+        )
         untested = {"inside-range": try_definition(facts.known)}
     yield from _sources(facts, key)
     yield from _compare(said, facts, untested)

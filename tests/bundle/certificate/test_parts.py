@@ -10,7 +10,13 @@ from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.onnx import to_onnx
-from fedlore.checker.bundles import MANIFEST, header_faults, read_members, weight_faults
+from fedlore.checker.bundles import (
+    MANIFEST,
+    header_faults,
+    read_members,
+    read_weights,
+    weight_faults,
+)
 from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.checker.layers import crossing, infer_shapes
 from fedlore.checker.shapes import monotone
@@ -147,18 +153,19 @@ def test_features_reach_the_network_as_the_knowledge_says(tmp_path):
     header = json.loads(base.site.members["bundle.json"])
     texts = texts_of(base.site.members)
     known = read_knowledge(texts)
-    assert header_faults(header, known, texts) == []
+    weights = read_weights(base.site.members["weights.safetensors"])
+    assert header_faults(header, known, texts, weights) == []
     for what, change in INPUTS.items():
         forged = copy.deepcopy(header)
         change(forged["inputs"])
         forged["inputs"] = forged["inputs"] or None
-        assert header_faults(forged, known, texts), what
+        assert header_faults(forged, known, texts, weights), what
     forged = copy.deepcopy(header)
     forged["inputs"][2]["missing"] = True  # more than is asked for
-    assert "one for each input" in header_faults(forged, known, texts)[0]
+    assert "one for each input" in header_faults(forged, known, texts, weights)[0]
     for values in forged["scaling"].values():
         values.append(1.0)
-    assert header_faults(forged, known, texts) == []
+    assert header_faults(forged, known, texts, weights) == []
 
 
 @pytest.mark.parametrize(("where", "status"), [("ash > 8", "unknown"), ("Ro > 1", "proved")])
