@@ -18,6 +18,7 @@ FILES = {
     "federation": ("federation.toml", b"rounds = 3\n"),
     "settings": ("settings.toml", b"a = 1\n"),
     "graph": ("site.onnx", b"\x08"),
+    "tables": ("rules.dmn", b"<definitions/>"),
     "certificate": ("c.json", b'{"format": "fedlore range certificate"}'),
     "record": ("site.monitor", b'{"format": "fedlore monitor 1"}\n'),
     "metrics": ("site.prom", b"# HELP fedlore_monitor_rows Rows.\n"),

@@ -111,7 +111,7 @@ def test_lint_counts_the_rows_of_a_monitor(tmp_path):
     known = Knowledge.read({**FILES, "knowledge.toml": toml})
     write_bundle(bundle_of(Personal(mlp(1, 2, hidden=(3,)), known), "p"), tmp_path / "p.lore")
     call("monitor", tmp_path / "p.lore", tmp_path / "rows.csv", "--record", tmp_path / "p.monitor")
-    said = run("lint", path, "--record", tmp_path / "p.monitor")
+    said = run("lint", path, "--monitored", tmp_path / "p.monitor")
     assert "applied to none" not in said
 
 

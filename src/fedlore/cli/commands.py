@@ -79,7 +79,7 @@ OWN: dict[str, Command] = {
         "Check a knowledge file: its tables, its formulas, and how they fit the data.",
         knowledge="knowledge",
         data="rows",
-        record="record",
+        monitored="record",
         writes={"out": "knowledge"},
     ),
     "import": _own(
@@ -87,7 +87,6 @@ OWN: dict[str, Command] = {
         KNOWING,
         "Read the decision tables of a DMN file into knowledge, and list what has no counterpart.",
         file="tables",
-        writes={"out": "knowledge folder"},
     ),
     "calibrate": _own(
         "calibrate:calibrate",

@@ -19,7 +19,7 @@ from .screen import ExitCode, Screen, current_screen
 
 def import_command(
     file: Annotated[Path, typer.Argument(help="A DMN file, 1.1 to 1.5.")],
-    out: Annotated[Path, typer.Argument(help="The folder of the knowledge; it must be new.")],
+    folder: Annotated[Path, typer.Argument(help="Of the knowledge; a new or empty one.")],
 ) -> None:
     """Read the decision tables of a DMN file into knowledge, and list what has no counterpart.
 
@@ -27,8 +27,8 @@ def import_command(
     table was read and lint finds no error; 1: not so, see the list; 2: the file cannot be read.
     """
     screen, found = current_screen(), _read(file)
-    if out.exists() and any(out.iterdir()):
-        raise FedloreError(f"'{out}' is not empty: name a new folder")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FedloreError(f"'{folder}' is not empty: name a new folder")
     tables = import_tables(found)
     good = [one for one in tables if not one.fault]
     taken: list[str] = []
@@ -39,7 +39,7 @@ def import_command(
         if not one.fault:
             name = "" if len(good) == 1 else safe_folder(one.name, taken)
             taken.append(name)
-            place = out / name / FILE
+            place = folder / name / FILE
             wrong += _write(one, place, screen)
         else:
             screen.say(f"{one.name}: has no counterpart: {one.fault}")

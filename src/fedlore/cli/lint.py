@@ -20,7 +20,7 @@ from ..knowledge.findings.absent import check_measure
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..look.tables import TextTable
-from .options import AsOfOption
+from .dates import AsOfOption
 from .screen import ExitCode, Screen, current_screen
 
 if TYPE_CHECKING:  # who checks a table does not wait for it
@@ -72,7 +72,7 @@ def refuse_bundle(
 
 
 def check_with_rows(
-    knowledge: Path, data: Path | None, as_of: str | None = None, record: Path | None = None
+    knowledge: Path, data: Path | None, as_of: str | None = None, monitored: Path | None = None
 ) -> tuple[Checkup, Examples | None]:
     """What was found, and the labelled rows of classes that it was found on."""
     found = check_file(knowledge, as_of=as_of)
@@ -91,10 +91,10 @@ def check_with_rows(
         rows = read(data, schema, label=schema.label)
         found = check_data(found, rows, data.name)
     seen = Evidence(found.examples, None if rows is None else rows.x)
-    if record is not None:
+    if monitored is not None:
         from ..bundle.monitor.record import read_record
 
-        kept = read_record(record)
+        kept = read_record(monitored)
         judged = {name: sum(v == v for v in values) for name, values in kept.values.items()}
         seen = replace(seen, monitored=judged, monitored_rows=len(kept.rows))
     found = replace(found, findings=[*found.findings, *lint_coverage(found.knowledge, seen)])
@@ -108,7 +108,7 @@ _COLUMNS = ("table", "rule", "rows", "overlaps", "conflicts", "decides", "accura
 def lint(
     knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml.")],
     data: Annotated[Path | None, typer.Option(help="Labelled rows, CSV or Parquet.")] = None,
-    record: Annotated[
+    monitored: Annotated[
         Path | None, typer.Option(help="A record of fedlore monitor: rows that rules applied to.")
     ] = None,
     as_of: AsOfOption = None,
@@ -122,7 +122,7 @@ def lint(
     """
     if out is not None and as_of is None:
         raise ConfigError("--out writes the knowledge of one day: say which with --as-of")
-    found, rows = check_with_rows(knowledge, data, as_of, record)
+    found, rows = check_with_rows(knowledge, data, as_of, monitored)
     rules: list[dict[str, object]] = []
     if rows is not None:
         rules = report_rules(found.tables, rows)

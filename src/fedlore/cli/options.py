@@ -7,7 +7,6 @@ import typer
 from ..data.rows import FileForm
 
 __all__ = [
-    "AsOfOption",
     "DecimalOption",
     "EncodingOption",
     "FileForm",
@@ -21,10 +20,6 @@ SheetOption = Annotated[str | None, typer.Option(help="The sheet of a workbook; 
 SeparatorOption = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
 DecimalOption = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
 EncodingOption = Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")]
-AsOfOption = Annotated[
-    str | None,
-    typer.Option("--as-of", help="The day whose rules count, as 2025-06-01; today if not said."),
-]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(

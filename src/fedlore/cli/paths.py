@@ -21,7 +21,6 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "token": ("a file with a token", "write it into a file of its own"),
     "certificate": ("a certificate", "fedlore certify NAME.lore writes one"),
     "tables": ("a DMN file", "modelling tools save decision tables as one, and so does export"),
-    "knowledge folder": ("a folder of knowledge", "fedlore import FILE.dmn FOLDER makes one"),
     "demo": ("the results of a demo", "fedlore demo makes some"),
     "graph": ("an ONNX graph", "fedlore export RESULTS --client SITE --onnx NAME.onnx writes one"),
     "metrics": ("a file of metrics", "fedlore monitor --metrics writes one"),

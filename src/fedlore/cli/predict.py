@@ -28,9 +28,8 @@ from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
-from .dates import say_dates
+from .dates import AsOfOption, say_dates
 from .options import (
-    AsOfOption,
     DecimalOption,
     EncodingOption,
     FileForm,

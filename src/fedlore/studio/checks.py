@@ -26,7 +26,7 @@ def judge(members: Mapping[str, bytes]) -> Checkup:
         _refuse_code(members)
         found = check_file(members)
         unused = lint_coverage(found.knowledge, Evidence(found.examples))
-        return replace(found, findings=[*found.findings, *unused])
+        return replace(found, findings=[*unused, *found.findings])
     except FedloreError as error:
         said = {"error": str(error).removeprefix(f"{FILE}: ")}  # its place says the name
         return Checkup([Finding("error", "file", Place(FILE), said)])
