@@ -287,7 +287,10 @@ def test_a_full_disk_ends_the_training_cleanly(tmp_path):
 def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     folder = trial(tmp_path / "fed", sites=2)
     monkeypatch.setattr("fedlore.federation.coordinator.training.PATIENCE", 2.0)
+    lines = []
     with pytest.raises(Exception, match="is fedlore server running"):
-        train_federation(folder)
+        train_federation(folder, reports=Reports(line=lines.append))
+    (waiting,) = [line for line in lines if line.startswith("waiting for the server at 127.0.0.1:")]
+    assert waiting.endswith("2 s at most: is fedlore server running?")
     with pytest.raises((LinkLost, httpx.HTTPError)):
         Link(read_deployed(folder).address, (folder / "ca.crt").read_bytes()).online()

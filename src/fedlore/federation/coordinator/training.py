@@ -173,12 +173,18 @@ class OwnServer:
 
     def _reach(self) -> Link:
         """The way to the server, once it answers; one that was started anew is elsewhere."""
-        began = time.monotonic()
+        began, said = time.monotonic(), False
         while (trouble := healthy((link := link_of(self.folder)).address, link.ca)) is not None:
             if time.monotonic() - began > PATIENCE:
                 raise FedloreError(
                     f"the server at {link.address} does not answer ({trouble}): is fedlore server "
                     "running? Nothing is lost, --resume goes on"
+                )
+            if not said and time.monotonic() - began > 1.0:  # not of one that is just starting
+                said = True
+                self.reports.line(
+                    f"waiting for the server at {link.address}, {PATIENCE:g} s at most: is fedlore "
+                    "server running?"
                 )
             time.sleep(0.5)
         return link
