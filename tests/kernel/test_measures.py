@@ -93,6 +93,9 @@ def test_the_error_is_counted_once_in_file_bundle_graph_and_kernel(tmp_path):
     made = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=1), known, scaler=Scaler.of(x)), "here")
     wanted = known.range(x).tolist()
     assert answer_rows(made, x).allowed.tolist() == wanted
+    assert "- another measure: logMF from ddpm_b, 0.93*log10(ddpm_b) + 0.2, within 0.15" in (
+        made.card
+    )
     kernel = read_knowledge(knowledge_texts(made.members))
     assert said_of(kernel, x.numpy()).allowed.tolist() == wanted
     graph = ort.InferenceSession(bundle_to_onnx(made).SerializeToString())
