@@ -2,6 +2,7 @@
 
     python -m studies.columns --sets coke,concrete,california --seeds 5200-5219 --out FOLDER
     python -m studies.columns --summary FOLDER
+    python -m studies.columns --foresight --seeds 5100-5119
 
 Plants 1 and 3 of the simulated coke lack logMF, b and P; of the other tables two columns, drawn
 with each seed, are away at sites 2 and 4. An `own` expert says without the absent columns what he
@@ -101,6 +102,28 @@ def filled(rows: Rows, gone: Sequence[int], lacking: Sequence[str], how: str) ->
                 x[:, list(gone)] = said.clamp(least, most).float()
             told[name].append(torch.cat([x, signs], 1))
     return told
+
+
+def foresight(seeds: Sequence[int]) -> str:
+    """How well the other plants' rows foresee what a plant lacks: shares of its variance.
+
+    Less its own mean, which no filling has to get right; 0 is no better than that mean, 1 exact.
+    """
+    gone = [COKE.column(name) for name in GONE]
+    found: dict[str, list[Tensor]] = {name: [] for name in LACKING}
+    for seed in seeds:
+        plants = coking_plants(seed, rows=Demo().rows, test_rows=300)
+        rows = {p.id: [p.train.x, p.test.x] for p in plants}
+        told = filled(rows, gone, LACKING, "within")
+        for name in LACKING:
+            real, said = (r[name][1][:, gone].double() for r in (rows, told))
+            off = (real - real.mean(0)) - (said - said.mean(0))
+            found[name].append(1 - off.square().mean(0) / real.var(0))
+    return "\n".join(
+        f"{name}: " + ", ".join(f"{column} {share:.2f}" for column, share in
+                                zip(GONE, torch.stack(parts).mean(0).tolist(), strict=True))
+        for name, parts in found.items()
+    )  # fmt: skip
 
 
 def signed(schema: Schema, count: int) -> Schema:
@@ -331,7 +354,11 @@ def main() -> None:
     parser.add_argument("--arms", default="", help="all of the set; dev: fillings alone")
     parser.add_argument("--out", type=Path, default=Path("results/columns"))
     parser.add_argument("--summary", type=Path)
+    parser.add_argument("--foresight", action="store_true", help="of the seeds, nothing trained")
     asked = parser.parse_args()
+    if asked.foresight:
+        print(foresight(parse_seeds(asked.seeds)))
+        return
     if asked.summary is not None:
         print(summary(read_all(asked.summary)))
         return

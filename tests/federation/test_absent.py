@@ -71,6 +71,12 @@ def test_a_federation_that_refuses_holes_is_refused_by_the_site_without(tmp_path
 
 
 def test_a_federation_names_all_its_columns(tmp_path):
+    own = Feature("mm", equals="ash", by="2*mm", within=0.1)
+    other = Schema((Feature("ash", own=own), Feature("Ro")), ("I", "II"))
+    with pytest.raises(ConfigError, match="another measure, as 'ash', belongs in the knowledge.to"):
+        Federation(schema=other)
+    init(tmp_path / "other", name="f", address="127.0.0.1:9", schema=other)
+    assert "mm" not in (tmp_path / "other" / "federation.toml").read_text()
     schema = Schema((Feature("ash"), Feature("Ro", have=False)), ("I", "II"))
     with pytest.raises(ConfigError, match="have = false of 'Ro' belongs in the knowledge.toml of"):
         Federation(schema=schema)

@@ -93,6 +93,9 @@ def test_the_error_is_counted_once_in_file_bundle_graph_and_kernel(tmp_path):
     made = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=1), known, scaler=Scaler.of(x)), "here")
     wanted = known.range(x).tolist()
     assert answer_rows(made, x).allowed.tolist() == wanted
+    assert "- another measure: logMF from ddpm_b, 0.93*log10(ddpm_b) + 0.2, within 0.15" in (
+        made.card
+    )
     kernel = read_knowledge(knowledge_texts(made.members))
     assert said_of(kernel, x.numpy()).allowed.tolist() == wanted
     graph = ort.InferenceSession(bundle_to_onnx(made).SerializeToString())
@@ -120,11 +123,13 @@ def test_one_row_in_every_way_in(tmp_path):
         assert list(said["probabilities"].values()) == pytest.approx(wanted[row].tolist(), abs=1e-6)
     with open(tmp_path / "rows.csv", "w") as lines:
         csv.writer(lines).writerows([["ddpm_b", "ash"], *([v, 3] for v in ddpm)])
-    found = predict_file(made, tmp_path / "rows.csv", tmp_path / "out.csv")
+    found = predict_file(made, tmp_path / "rows.csv", tmp_path / "out.csv", keep=["ddpm_b"])
     assert found.passed_over == ()
     with open(tmp_path / "out.csv") as lines:
         got = [[float(row[f"p_{c}"]) for c in "ABC"] for row in csv.DictReader(lines)]
     assert np.allclose(got, wanted, atol=1e-5)
+    kept = [line.split(",")[0] for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert [float(cell.strip('"')) for cell in kept[1:]] == ddpm
 
 
 BAD_ROWS = {

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples, Knowledge, KnowledgeError
+from fedlore.kernel.schema import Feature
 from fedlore.knowledge.content import dump
 from fedlore.knowledge.files import fingerprint
 
@@ -175,3 +176,25 @@ def test_slips_in_toml_are_explained(tmp_path):
     below = "[trust]\nvalue = 0.2\n"
     with pytest.raises(KnowledgeError, match=r"'classes' stands below the line \[trust\]"):
         Knowledge.read(folder(tmp_path, below + FILE.replace("trust = 0.3\n", "")))
+
+
+def test_a_model_that_sees_all_columns_sees_those_of_its_own_file(tmp_path, monkeypatch):
+    """A federation's features that the file leaves out are none of them."""
+    (tmp_path / "wide.py").write_text(
+        "import torch\n"
+        "def say(x):\n"
+        "    return torch.eye(2)[(x.sum(1) > 3).long()] if x.shape[1] == 2 else 1 / 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "knowledge.toml").write_text(
+        'classes = ["A", "B"]\nentry_points = true\n'
+        '[[features]]\nname = "ash"\n[[features]]\nname = "Ro"\n'
+        '[[predict.sources]]\nentry = "wide:say"\n'
+    )
+    asked = tuple(Feature(name) for name in ("ash", "logMF", "Ro"))
+    known = Knowledge.read(tmp_path / "knowledge.toml", asked)
+    assert known.schema.absent == ("logMF",) and known.schema.names == ("ash", "logMF", "Ro")
+    x = torch.tensor([[1.0, torch.nan, 1.0], [1.0, torch.nan, 4.0]])
+    assert known.annotate(Examples(x)).prior.argmax(1).tolist() == [0, 1]
+    turned = Knowledge.read(tmp_path / "knowledge.toml", asked[::-1])
+    assert turned.schema.names == ("ash", "Ro")  # another order is refused where sites meet

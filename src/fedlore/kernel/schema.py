@@ -247,7 +247,9 @@ def fill_features(own: tuple[Feature, ...], asked: Sequence[Feature]) -> tuple[F
     common = [feature.name for feature in asked if feature.name in known]
     if common != [feature.name for feature in own]:
         return own
-    return tuple(known.get(feature.name) or replace(feature, have=False) for feature in asked)
+    return tuple(
+        known.get(feature.name) or replace(feature, have=False, own=None) for feature in asked
+    )
 
 
 def name_columns(names: Sequence[str], classes: Sequence[str]) -> Schema:

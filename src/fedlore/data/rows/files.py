@@ -334,9 +334,9 @@ def _convert_own(source: RowSource, schema: Schema) -> RowSource:
     ) -> Iterator[RowBatch]:
         for batch in source.batches(columns, words, on_progress):
             cells = list(batch.columns)
-            for at, place in enumerate(columns):
-                if place in changed:
-                    cells[at] = converted(cells[at], changed[place].own, source.decimal)
+            for place in changed.keys() & set(columns):
+                at = list(columns).index(place)  # a copy that is kept stays as it is
+                cells[at] = converted(cells[at], changed[place].own, source.decimal)
             yield replace(batch, columns=cells)
 
     titles = [changed[i].name if i in changed else t for i, t in enumerate(source.titles)]

@@ -114,6 +114,7 @@ def read_chunks(
     With `mark` rows with problems are returned with the good ones instead. A fast source raises
     `Stumbled` where there is a problem: read it again without haste.
     """
+    copied = [_copied_rows(source, name) for name in keep]
     source = complete(source, schema)
     places = find_columns(
         source.titles,
@@ -124,7 +125,6 @@ def read_chunks(
         units=source.units,
         place=source.place,
     )
-    copied = [_copied_rows(source, name) for name in keep]
     features = features_of(source.titles, schema)
     plain = zip(places, features, strict=False)
     numbers = {p for p, f in plain if not f.levels and not f.date}

@@ -126,6 +126,7 @@ class Kit:
 
     def client(self, schema: Schema, bins: Bins | None = None) -> Client | NumberClient:
         """This site's rows and knowledge under the federation's schema."""
+        schema = schema.shared  # what else is said of columns is the site's own
         known = self.knowledge(schema, bins)
         if known.schema is not None:
             check_same(known.schema, schema)
