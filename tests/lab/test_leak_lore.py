@@ -11,7 +11,13 @@ from fedlore.engine.lore import default_space, train
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.audit import draw_case
-from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_class_signs, sum_signs
+from fedlore_lab.leak.lore import (
+    TELLING,
+    _of_features,
+    member_by_leverage,
+    sum_class_signs,
+    sum_signs,
+)
 from fedlore_lab.leak.observe import Watchtower
 from fedlore_lab.leak.page import leak_verdict, lines
 from fedlore_lab.leak.score import auc
@@ -134,3 +140,11 @@ def test_the_verdict_names_what_hiding_costs_the_default():
     assert f"({DEFAULT}) has -0.5 points of TA against the same recipe" in leak_verdict(found)
     by_name = {line.setting.name: line for line in found}
     assert by_name["lore"].hiding is None and by_name[DEFAULT].hiding.mean == pytest.approx(0.005)
+
+
+def test_what_an_attacker_knows_of_a_row_are_all_functions_of_its_features_alone():
+    basis = Basis("quadratic", curves=2)
+    known = _of_features(basis, 5, 3)
+    assert len(known) == sum(basis.counts(5)) and int(known.sum()) == sum(basis.counts(3))
+    x = torch.randn(4, 5)
+    assert torch.equal(basis(x)[:, known], basis(x[:, :3]))
