@@ -1,5 +1,7 @@
 """Written and read again, a bundle says the same to the last bit."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,11 @@ from fedlore import Client, Examples, Knowledge, Personal
 from fedlore.answers import Bins
 from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.networks import describe_network
-from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
+from fedlore.checker.bundles import _odd_layers as odd_layers
+from fedlore.checker.bundles import network_shapes
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, server, small_cnn
+from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.estimators import from_sklearn
@@ -81,6 +87,27 @@ def test_networks_come_back(tmp_path, name):
     x = torch.rand(5, *shape)
     assert found.shape == shape
     assert torch.equal(found.personal(x), model(x))
+
+
+STORED = {name: net for name, (net, _) in NETS.items()} | {
+    "deaf": mlp(4, 3, hidden=(5, 4)),
+    "ordered": ordered_mlp(4, 3, options=Ordinal(hears=True, linear=True), hidden=(5,)),
+    "in order, alone": ordered_mlp(4, 3, options=Ordinal(start="middle", linear=False), hidden=()),
+    "shaped": lipschitz_mlp(3, Shaping(4, hears=True, start="expert"), hidden=(5, 4)),
+    "normed": nn.Sequential(
+        nn.Linear(4, 6), nn.LayerNorm(6), nn.GroupNorm(2, 6), nn.GELU(), nn.Linear(6, 3, bias=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("network", STORED.values(), ids=STORED)
+def test_the_checker_knows_the_layers_and_weights_of_all_that_fedlore_stores(network):
+    said = json.loads(json.dumps(describe_network(server(network))))
+    assert list(odd_layers(said)) == []
+    weights = {n: tuple(t.shape) for n, t in server(network).state_dict().items()}
+    wanted = dict(network_shapes(said))
+    assert wanted.keys() == weights.keys()
+    assert all(shape in (None, weights[n]) for n, shape in wanted.items())
 
 
 def test_a_network_of_unknown_layers_is_refused():
