@@ -279,6 +279,13 @@ def test_a_run_config_that_cannot_be_is_a_sentence(config, said):
         read_run_config(config)
 
 
+def test_what_cannot_be_trained_is_refused_before_anybody_is_asked(sites, tmp_path):
+    app = make_app(tmp_path / "app", sites[0], *PLAIN, *OPEN)  # one layer, and both ends private
+    with pytest.raises(FedloreError, match="nothing is left to share"):
+        run_app(app, sites, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (sites[0] / "site.toml").exists()
+
+
 def test_rounds_of_the_run_config_stand_in_place_of_the_file_s(sites, tmp_path):
     app = make_app(tmp_path / "app", sites[0], *PLAIN, *OPEN, *AVERAGE)
     run_app(app, sites, tmp_path / "out", rounds=1)

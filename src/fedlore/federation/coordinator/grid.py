@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ...engine import Run
+from ...engine.loop import start_run
 from ...errors import ConfigError, FedloreError, unknown
 from ..flower.hello import StockGrid, meet_sites
 from ..flower.transport import Mail
 from ..remote import LinkLost, Notice
 from ..settings import Federation, read_deployed
+from ..terms import terms_of
 from .status import Reports, read_status
-from .training import train_over
+from .training import coordinator_filters, train_over
 
 #: What `flwr run app --run-config` may say, and what it is without.
 RUN_CONFIG: dict[str, Any] = {
@@ -59,6 +61,9 @@ def train_on_grid(
     federation = read_deployed(app, address=False)
     if asked["rounds"]:
         federation = replace(federation, rounds=asked["rounds"])
+    terms = terms_of(federation, run="", participants=asked["sites"])
+    coordinator_filters(terms)  # refused before anybody is asked
+    start_run(terms.recipe())
     out = Path(asked["out"]).resolve()
     out.mkdir(parents=True, exist_ok=True)
     say(f"'{federation.name}': {federation.rounds} rounds; journal and results in {out}")
