@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+
+from fedlore.cli.screen import explain_stop
 
 from .tasks import write_federation
 
@@ -133,3 +136,15 @@ def test_a_whole_federation_is_resumed_after_its_last_round(tmp_path):
         home=tmp_path,
     )
     assert "is journalled in f; fedlore up f --resume goes on" in said
+
+
+def test_a_stop_that_a_library_turned_into_another_error_is_still_one(capsys):
+    with pytest.raises(typer.Exit) as end, explain_stop("nothing is lost"):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as stop:
+            raise ValueError("is not a valid PEP 3118 buffer format string") from stop
+    assert end.value.exit_code == 130
+    assert "stopped: nothing is lost" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="bad"), explain_stop("nothing is lost"):
+        raise ValueError("bad")

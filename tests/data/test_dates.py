@@ -95,6 +95,16 @@ def test_a_bad_date_is_one_sentence_with_row_and_remedy(rows, known, bad):
         Reader(known.schema, 10).read(json.dumps({"came": bad, "ash": 1.0}).encode())
 
 
+def test_a_request_without_its_date_is_told_the_column_that_a_person_knows(known):
+    for record, said in (
+        ({"ash": 1.0}, "row 1: the column 'came' is missing"),
+        ({"came": 2024, "ash": 1.0}, "got a number"),
+        ({"came": None, "ash": 1.0}, "got null"),
+    ):
+        with pytest.raises(FedloreError, match=said):
+            Reader(known.schema, 10).read(json.dumps(record).encode())
+
+
 def test_what_a_date_cannot_be(known):
     feature = known.schema.features[0]
     for keys, words in (

@@ -119,10 +119,19 @@ def explain_stop(kept: str | Callable[[], str]) -> Iterator[None]:
     """On Ctrl-C say what was kept and how to go on, and end with its exit code."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not _was_stopped(error):
+            raise
         sentence = kept if isinstance(kept, str) else kept()
         Screen().aside(f"stopped: {sentence}")
         raise typer.Exit(ExitCode.STOPPED) from None
+
+
+def _was_stopped(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: compiled code of libraries makes others of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def show_report(screen: Screen, write: Callable[[], Path]) -> Path | None:

@@ -61,8 +61,8 @@ def _record(
     values = []
     for feature in schema.features:
         if feature.name not in named and feature.have:
-            text = f"row {row}: the column '{feature.name}' is missing"
-            raise Unusable(text, row, feature.name)
+            title = next((t for t, parts in dates.items() if feature in parts), feature.name)
+            raise Unusable(f"row {row}: the column '{title}' is missing", row, title)
         values.append(_value(named.get(feature.name), feature, row))
     extra = next((title for title in said if title not in titles), None)
     if extra is not None:
@@ -79,7 +79,8 @@ def _without_dates(
     for title in said.keys() & dates.keys():
         blank = said[title] is None and all(f.may_miss for f in dates[title])
         if not blank and (not isinstance(said[title], str) or read_date(said[title]) is None):
-            shown = f"'{excerpt(said[title])}'" if isinstance(said[title], str) else "none"
+            value = said[title]
+            shown = f"'{excerpt(value)}'" if isinstance(value, str) else _kind(value)
             text = f"must be a date such as 2024-03-05, got {shown}"
             raise Unusable(f"row {row}, column '{title}': {text}", row, title)
         for feature in dates[title]:
