@@ -68,7 +68,7 @@ def test_unreadable_files_are_named(tmp_path):
         ('classes = ["a" "b"]', "line 2: a comma is missing between two texts"),
         (
             "[a]\n[a]",
-            "line 3: [a] stands here twice; a table that may be repeated",
+            "line 3: [b] stands here twice; a table that may be repeated",
         ),
         ("trust = = 3", "line 2"),
     ],
