@@ -67,8 +67,8 @@ def test_unreadable_files_are_named(tmp_path):
         ('table = "C:\\users\\range.csv"', "line 2: a backslash needs another before it"),
         ('classes = ["a" "b"]', "line 2: a comma is missing between two texts"),
         (
-            "[a]\n[a]",
-            "line 3: [a] stands here twice; a table that may be repeated",
+            "[b]\n[b]",
+            "line 3: [b] stands here twice; a table that may be repeated",
         ),
         ("trust = = 3", "line 2"),
     ],
