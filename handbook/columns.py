@@ -62,6 +62,11 @@ COLUMNS: dict[str, dict[str, str]] = {
         "predicted": "what was predicted; -1 where nobody spoke",
         "count": "how often the two met",
     },
+    "arches.jsonl and columns.jsonl: a row per drawing": {
+        "arm": "what was stated, or who had which columns",
+        "named": "share of sites at which lint names a false shape",
+        "rows": "the scores of each site",
+    },
     "watch.jsonl: a row per world of the study of the monitor": {
         "world": "how its rows hang together",
         "change": "what changes in a year, or `none`",

@@ -15,6 +15,7 @@ EXTRAS = {
     "dp": "import opacus, dp_accounting; from fedlore import Dp",
     "flower": "import flwr, cryptography, h11; import fedlore.federation.coordinator.server",
     "he": "import tenseal; import fedlore.privacy.ckks",
+    "mlflow": "from mlflow.tracking import MlflowClient; import fedlore.experiments.trackers",
     "onnx": "import onnx, onnxruntime; import fedlore.bundle.onnx",
     "parquet": "import pyarrow.parquet",
     "plot": "import matplotlib; from fedlore.report import write_report",
@@ -22,6 +23,7 @@ EXTRAS = {
     "serve": "from fedlore.bundle.serve import make_app",
     "studio": "import fastapi, uvicorn; import fedlore.studio",
     "sklearn": "import sklearn; import fedlore.sklearn",
+    "tensorboard": "from torch.utils.tensorboard import SummaryWriter",
     "tune": "import optuna; from fedlore.engine.tuning import tune",
     "xlsx": "import openpyxl",
 }

@@ -50,6 +50,11 @@ QUICK = {
     "federation remove-site": ["federation", "remove-site", "gone", "--dir", "{w}/coordinator"],
     "doctor": ["doctor", "{w}/coordinator/kits/south.zip"],
     "accept": ["accept", "{w}/coordinator/kits/south.zip", "--yes"],
+    "flower init": [
+        *("flower", "init", "{tmp}/app", "--schema", f"{{w}}/{EAST}/knowledge.toml"),
+    ],
+    "import": ["import", "{w}/rules.dmn", "{tmp}/rules"],
+    "track": ["track", "{w}/results", "--to", "tensorboard", "--into", "{tmp}/runs"],
     "federation key": ["federation", "key", "{w}/coordinator/kits/south.zip"],
 }
 SMALL = "rounds = 2\nhidden = [8]\nrows = [30, 30, 30, 30]\ntest_rows = 30\n[plan]\nepochs = 1\n"
@@ -85,6 +90,7 @@ def world(tmp_path_factory) -> Path:
         ),
     ]
     calls[2] += ["--schema", home / EAST / "knowledge.toml"]
+    calls.append(["export", home / EAST / "knowledge.toml", "--dmn", home / "rules.dmn"])
     calls.append(["accept", home / "coordinator" / "kits" / "south.zip", "--yes"])
     for call in calls:
         done = spoken(*call)
@@ -145,7 +151,8 @@ def test_every_path_that_is_read_has_a_door_and_no_other_has():
     written = {place for place in paths if place[1] in ("out", "onnx")}
     written |= {("monitor", name) for name in ("page", "metrics", "record")}
     written |= {("predict", "store"), ("serve", "monitor")}
-    written |= {("new", "folder"), ("up", "folder"), ("federation init", "folder")}
+    written |= {("import", "folder"), ("track", "into"), ("export", "dmn"), ("new", "folder")}
+    written |= {("up", "folder"), ("federation init", "folder"), ("flower init", "folder")}
     assert paths - written == set(DOORS)
     read = {kind for kinds in DOORS.values() for kind in kinds}
     made = {kind for one in all_commands().values() for kind in one.writes.values()}
@@ -166,6 +173,7 @@ def samples(world: Path) -> dict[str, Path]:
         "settings": world / "small.toml",
         "token": world / "small.toml",
         "site": world / EAST,
+        "tables": world / "rules.dmn",
     }
 
 

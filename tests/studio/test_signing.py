@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedlore import Knowledge
 from fedlore.errors import KnowledgeError
 from fedlore.experiments.sites import gather
 from fedlore.federation.site.folder import Kit, SiteFile
@@ -43,9 +44,10 @@ def test_a_draft_is_saved_before_it_is_signed(tmp_path):
 def test_a_deployed_site_refuses_drafts_and_other_keys(tmp_path):
     app = make_studio(desk(tmp_path))
     about = {"name": "a", "address": "localhost:1", "knowledge": "knowledge.toml", "signed": True}
+    asked = Knowledge.read(tmp_path / "knowledge.toml").require_schema()
     with pytest.raises(KnowledgeError, match="nobody has signed it"):
-        Kit(tmp_path, SiteFile(**about)).knowledge()
+        Kit(tmp_path, SiteFile(**about)).knowledge(asked)
     key = ask(app, "POST", "/api/sign", json=SIGN).json()["key"]
-    assert Kit(tmp_path, SiteFile(**about, signers=(key,))).knowledge().trust == 0.3
+    assert Kit(tmp_path, SiteFile(**about, signers=(key,))).knowledge(asked).trust == 0.3
     with pytest.raises(KnowledgeError, match="a key that is not named here"):
-        Kit(tmp_path, SiteFile(**about, signers=("00" * 32,))).knowledge()
+        Kit(tmp_path, SiteFile(**about, signers=("00" * 32,))).knowledge(asked)

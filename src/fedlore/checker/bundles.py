@@ -195,10 +195,11 @@ _LAYERS = {
     }.items()
 }
 _OPTIONS = {
-    "ordered": {"start", "linear", "width", "reach", "hears", "between"},
+    "ordered": {"start", "linear", "width", "reach", "hears", "between", "link"},
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")
+_CENTRES = ("middle", "expert")
 _DEEPEST = 50
 #: Numbers of layers that count something.
 _COUNTS = set(
@@ -206,7 +207,17 @@ _COUNTS = set(
     "features".split()
 )
 #: Numbers of layers and members that are above 0.
-_POSITIVE = {"slope", "width", "reach", "inverse_temperature", "eps", "rows", "features", "classes"}
+_POSITIVE = {
+    "slope",
+    "width",
+    "reach",
+    "inverse_temperature",
+    "eps",
+    "rows",
+    "features",
+    "classes",
+    "share",
+}
 
 
 def header_faults(
@@ -254,7 +265,7 @@ def header_faults(
     fits = all(one in (None, weights[n].shape) for n, one in wanted.items() if n in weights)
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["its network has other weights"]
-    return wrong
+    return wrong[:1]
 
 
 def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
@@ -308,8 +319,17 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
         or any(type(one) is not int or not -1 <= one <= 3 for one in axes)
         or any(type(one) is not bool for one in switches)
         or values.get("start", "none") not in _STARTS
+        or _odd_link(values.get("link"))
         or bool(_odd_numbers([layer, options]))
     )
+
+
+def _odd_link(link: Any) -> bool:
+    """Whether a link says anything but what it bends around and how far."""
+    if link is None:
+        return False
+    known = isinstance(link, dict) and link.keys() == {"around", "share"}
+    return not known or link["around"] not in _CENTRES or bool(_odd_numbers([link]))
 
 
 def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
@@ -375,19 +395,21 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
     if any(map(_odd_member, members)):
         return ["a member is of no known form"]
-    own = [one for one in members if one["kind"] != "one_shot"]
-    for place, one in enumerate(own):
-        if one["body"] == "trees" and not _are_trees(pick_tensors(tensors, f"own.{place}.")):
-            return [f"member {place} is no set of trees"]
     if _odd_numbers([ensemble, *members]):
         return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member is not above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
-    return [f"'{name}' is not above 0" for name in odd[:1]] + [
+    wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
         for name, values in sorted(tensors.items())
         # a threshold may be infinite
         if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
-    ][:1]
+    ]
+    own = [one for one in members if one["kind"] != "one_shot"]
+    for place, one in enumerate(own):
+        mine = pick_tensors(tensors, f"own.{place}.")
+        if not (_are_trees(mine) if one["body"] == "trees" else _are_weights(one, mine)):
+            wrong.append(f"member {place} has tensors that are not those of its form")
+    return wrong[:1]
 
 
 #: What a member says beside kind, body and weight.
@@ -409,7 +431,7 @@ def _odd_member(one: Mapping[str, Any]) -> bool:
     return (
         keys is None
         or one.keys() - free != keys
-        or (kind != "one_shot" and one.get("body") not in ("linear", "trees", "waves"))
+        or (kind != "one_shot" and one.get("body") not in ("linear", "bent", "trees", "waves"))
         or any(type(switch) is not bool for switch in switches)
         or any(one[key] is None for key in keys - {"link"})
         or not isinstance(one["name"], str)
@@ -433,6 +455,19 @@ def _are_trees(own: Mapping[str, Array]) -> bool:
         and bool(((roots >= 0) & (roots < len(child))).all())
         and bool(((own["output"] >= 0) & (own["output"] < ends[0])).all())
     )
+
+
+def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array]) -> bool:
+    """Whether a member that is linear in columns, squares or waves has a weight for each."""
+    columns = len(own["mean"])
+    terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
+    terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0
+    fits = own["weight"].shape == (terms, len(own["constant"]))
+    fits = fits and own["scale"].shape == own["mean"].shape and bool((own["scale"] > 0).all())
+    if one["body"] != "bent":
+        return fits
+    ends = own["low"].shape == own["high"].shape == own["column"].shape == own["mean"].shape
+    return fits and ends and bool((own["low"] <= own["high"]).all() and (own["column"] >= 0).all())
 
 
 def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:

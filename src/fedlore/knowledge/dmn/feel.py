@@ -225,10 +225,10 @@ def _strange(text: str) -> KnowledgeError:
 
 
 def quote(text: str) -> str:
-    """A string of FEEL.
+    r"""A string of FEEL.
 
     >>> print(quote('a "b"'))
-    "a \\\\"b\\\\""
+    "a \"b\""
     """
     for plain, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
         text = text.replace(plain, written)
