@@ -265,7 +265,7 @@ def header_faults(
     fits = all(one in (None, weights[n].shape) for n, one in wanted.items() if n in weights)
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["its network has other weights"]
-    return wrong[:1]
+    return wrong
 
 
 def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
