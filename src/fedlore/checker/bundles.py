@@ -312,11 +312,12 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
     values = {**layer, **options}
     counts = [values[key] for key in _COUNTS & values.keys()]
     counts += values.get("hidden", ())
-    axes = [values[key] for key in ("start_dim", "end_dim") if key in values]
+    axes = [values[key] for key in ("start_dim", "end_dim") if key in values]  # all but the rows'
     switches = [values[key] for key in ("bias", "hears", "linear", "between") if key in values]
     return (
         any(type(one) is not int or one < 1 for one in counts)
-        or any(type(one) is not int or not -1 <= one <= 3 for one in axes)
+        or any(type(one) is not int for one in axes)
+        or axes not in ([], [1, -1])
         or any(type(one) is not bool for one in switches)
         or values.get("start", "none") not in _STARTS
         or _odd_link(values.get("link"))
