@@ -130,7 +130,8 @@ def explain_stop(kept: str | Callable[[], str]) -> Iterator[None]:
 def _was_stopped(error: BaseException | None) -> bool:
     """Whether Ctrl-C is behind an error: compiled code of libraries makes others of it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
+        # what was raised `from None` has been explained
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return error is not None
 
 
