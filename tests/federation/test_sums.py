@@ -402,7 +402,10 @@ def test_with_a_steady_cohort_dropouts_tell_no_upload_roughly_either(uploads, dr
     Off by half of its length and more with one dropout, by a quarter or a little less with two.
     """
     best = best_of(uploads, dropouts, steady=True)
-    assert best["train"] > (0.25 if dropouts == 1 else 0.2) and best["train"] > best_of(uploads, dropouts)["train"]
+    assert (
+        best["train"] > (0.25 if dropouts == 1 else 0.2)
+        and best["train"] > best_of(uploads, dropouts)["train"]
+    )
 
 
 def test_votes_of_two_trainings_tell_a_site_s_mean_losses_roughly(uploads):
