@@ -80,6 +80,7 @@ def test_without_masks_the_bits_are_those_of_fit(plants, sites, tmp_path, algori
         assert all(torch.equal(own[n], wanted[n]) for n in own)
 
 
+@pytest.mark.slow
 def test_a_recipe_that_the_sites_choose_has_the_bits_of_fit(plants, sites, tmp_path):
     app = make_app(tmp_path / "app", sites[0], *LORE)
     run_app(app, sites, tmp_path / "out")

@@ -175,10 +175,8 @@ def test_from_another_start_two_sums_do_not_tell_a_single_upload(tmp_path):
             assert (error < 1e-9) == near and (error > 0.5) != near
 
 
-ADDED = pytest.param("and was not in the first", marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize("gone", ["before the second training", ADDED])
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", ["before the second training", "and was not in the first"])
 def test_a_site_that_is_lost_or_added_ends_no_training(tmp_path, monkeypatch, gone):
     folder = chosen(tmp_path / "fed", secure=True)
     edited(folder / "federation.toml", ("deadline = 20.0", "deadline = 2.0"))
@@ -312,7 +310,7 @@ def patterns(questions, sites, dropouts):
         ]
 
 
-@pytest.mark.parametrize("count", [4, 5, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 6))])
 def test_the_recipe_twice_with_one_or_two_dropouts_tells_no_single_site(count):
     """Every pattern of them over twelve questions; without the ledgers many would tell."""
     sites = "abcdef"[:count]

@@ -173,6 +173,7 @@ def test_rows_of_no_known_site_are_answered_by_all(federation):
         model.predict(x, groups=groups[:3])
 
 
+@pytest.mark.slow
 def test_numbers_are_federated_too():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (60, 2))
