@@ -130,7 +130,7 @@ def read_parts(
     """
     files, name = files_at(where)
     own = read_document(where)
-    document = read_document(where, asked=asked)
+    document = read_document(where, asked=asked) if asked else own
     columns = () if document.features == own.features else own.schema.names
     predict, ranges = open_whole(document, files, name, columns=columns)
     packed = pack_whole(where, document, predict, ranges)
