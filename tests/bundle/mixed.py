@@ -13,7 +13,7 @@ from fedlore.models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from fedlore.models.own.gaussian import Waves
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
-from fedlore.models.own.trees import LEAF, Trees, tables_by_level
+from fedlore.models.own.trees import LEAF, Trees
 from fedlore.models.regressor import PersonalRegressor
 
 
@@ -104,15 +104,6 @@ def one_shot_model(
     rows = OneShotRows(features, y - from_, from_, bend)
     found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(x.shape[1])))
     return OneShotModel(one_shot, found, rows.home(found), classes), scaler
-
-
-def shared_trees(inputs: int, outputs: int, *, count: int = 12, depth: int = 3) -> Trees:
-    """Trees as sites boost them together: one question a level, a level of the site's own."""
-    draw = stream("shared trees", inputs, outputs)
-    feature = torch.randint(inputs, (count, depth), generator=draw)
-    cut = 10 * torch.randn(count, depth, generator=draw, dtype=torch.float64)
-    value = torch.randn(count, 1 << depth, outputs, generator=draw, dtype=torch.float64)
-    return tables_by_level(feature, cut, 0.1 * value, torch.full((outputs,), 0.3).double(), 2.0)
 
 
 def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]:

@@ -21,7 +21,6 @@ from ..engine.test_loop import Spy
 CHOSEN = {
     "vote",
     "ensemble",
-    "leaves",
 }  # of a recipe that is chosen: tests/engine/lore says what they hold
 EXACT = OneShot(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))

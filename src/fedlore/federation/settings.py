@@ -250,7 +250,7 @@ class Federation:
         """What lore chooses from under a schema, the same in one process and deployed.
 
         A [search_space] that names no candidates has the usual ones for what is learned, and one
-        that says boost or metric alone all else that is usual.
+        that says metric alone all else that is usual.
         """
         schema = schema or self.schema
         found = None if schema is None else self._offered(schema, number)
@@ -266,9 +266,9 @@ class Federation:
         )
         if self.search_space is None:
             return usual
-        boost, metric = self.search_space.boost, self.search_space.metric
-        if SearchSpace(boost=boost, metric=metric) == self.search_space:
-            return replace(usual, boost=boost, metric=metric)
+        metric = self.search_space.metric
+        if SearchSpace(metric=metric) == self.search_space:
+            return replace(usual, metric=metric)
         named = self.search_space.candidates != UNORDERED
         return (
             self.search_space if named else replace(self.search_space, candidates=usual.candidates)

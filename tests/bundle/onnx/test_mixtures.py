@@ -28,7 +28,6 @@ from ..mixed import (
     one_shot_model,
     ordinal,
     plain_net,
-    shared_trees,
     trees,
     waves,
 )
@@ -89,8 +88,6 @@ MEMBERS = {
     "logistic": ClassMember("logistic", linear(12, 4), True, False, 1.3),
     "votes": ClassMember("votes", trees(12, 4, count=30, depth=5, votes=True), True, True, 0.8),
     "boosted": ClassMember("boosted", trees(12, 4, count=40, depth=4), True, False, 0.3),
-    "shared": OrderMember("boost", shared_trees(7, 1), True, True, 0.6, 4),
-    "shared free": ClassMember("boost", shared_trees(4, 4), False, False, 0.9),
 }
 for _terms, _random, _start, _hears, _link in (
     ("quadratic", 0, "none", True, None),
@@ -121,8 +118,8 @@ def test_each_kind_of_member_alone(member, net):
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("shared", known()),
-        ("shared free", known()),
+        ("trees", known()),
+        ("boosted", known()),
         ("exact-squares-middle", NUMBERS),
         ("curves-quadratic-3", known()),
     ],

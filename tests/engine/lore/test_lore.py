@@ -22,7 +22,6 @@ from fedlore import (
     fit,
 )
 from fedlore.algorithms import FedPer
-from fedlore.core.boosting import Boost, Forest
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
@@ -509,50 +508,3 @@ def test_without_the_sums_behind_a_bend_the_straight_model_stays(monkeypatch):
     found = one_shot.fit_one_shot(one_shot._Sums({"a": rows}), groups, links=2, noised=False)
     straight = one_shot.posterior_of({"a": rows}, groups)
     assert int(found["link"]) == 0 and torch.equal(found["mean"], straight.mean)
-
-
-BOOSTED = Boost(rounds=8, draws=6, keep=2, depth=2, cuts=8, least=2)
-
-
-@pytest.mark.parametrize("space", [FEW, RISING], ids=["classes", "ordered"])
-def test_trees_that_all_boost_are_a_member_of_each_site(space):
-    fitted = run(replace(space, boost=BOOSTED))
-    for benefit in fitted.tables.values():
-        assert "boost" in {line.name for line in benefit.lines}
-
-
-def test_trees_over_masked_sums_are_those_of_bare_ones():
-    """All but the rounding of fixed points: a tree that is kept by a hair may be another."""
-    progress = Progress(), Progress()
-    bare, masked = (None, Privacy(secure_aggregation=True))
-    for one, privacy in zip(progress, (bare, masked), strict=True):
-        run(replace(RISING, boost=BOOSTED), progress=one, privacy=privacy)
-    a, b = (Forest.of(one.find("boost").payload["boost"]) for one in progress)
-    assert torch.equal(a.cut, b.cut) and torch.equal(a.feature, b.feature)
-    torch.testing.assert_close(a.value, b.value, atol=1e-6, rtol=0)
-
-
-def test_where_a_site_is_gone_the_trees_until_then_stay():
-    class Gone:
-        def __init__(self, transport):
-            self.transport, self.clients = transport, transport.clients
-
-        def exchange(self, task, to):
-            if task.kind == "leaves" and task.round == 4:
-                raise SumWithheld("a sum with plant-4 was asked for before")
-            return self.transport.exchange(task, to)
-
-    progress = Progress()
-    run(replace(RISING, boost=BOOSTED), progress=progress, door=Gone)
-    step = progress.find("boost")
-    assert "plant-4" in step.withheld
-    assert len(Forest.of(step.payload["boost"])) == 3 * BOOSTED.keep
-
-
-def test_a_site_gives_no_counts_on_another_grid():
-    common = Agreement(FEATURES, CLASSES, replace(RISING, boost=BOOSTED), PLAN, 3, ordered=True)
-    client = LoreClient(SiteRows(federation()[0], common), None)
-    grid = common.boost_grid()
-    assert client.answer(Task("leaves", 0, {"boost": {"grid": grid}})).upload["leaves"]
-    with pytest.raises(ConfigError, match="not that of the agreement"):
-        client.answer(Task("leaves", 0, {"boost": {"grid": grid + 0.5}}))

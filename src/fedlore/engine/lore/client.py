@@ -7,13 +7,11 @@ keeps what trainings leave behind: memory, or the site's folder. Nothing but sum
 from typing import Protocol
 
 from ...algorithms import facts_of
-from ...core.boosting import Forest
 from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
 from ..loop import own_params, recall
-from .boosting import BoostingSite
 from .rows import SiteRows
 from .space import MAIN, Trial
 from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
@@ -43,7 +41,6 @@ class LoreClient:
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
         self._kept: tuple[str, StackedMembers] | None = None
-        self._boosting = BoostingSite(rows)
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -62,10 +59,6 @@ class LoreClient:
         sent = task.sent["one_shot"]
         rows = self.rows.one_shot_rows(search_space.one_shot_at(sent))
         return {"gram": rows.sums(sent["mean"])}
-
-    def _leaves(self, task: Task) -> Payload:
-        """Sums of leaves of drawn trees, or counts on the grid that their cut points come from."""
-        return {"leaves": self._boosting.sums(task.sent["boost"])}
 
     def _vote(self, task: Task) -> Payload:
         """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
@@ -108,9 +101,7 @@ class LoreClient:
             one_shot = None
             if "one_shot" in sent:
                 one_shot = self.rows.common.search_space.found(sent["one_shot"])
-            forest = Forest.of(sent["boost"]) if "boost" in sent else None
-            boosted = None if forest is None else (forest, self._boosting.scores(forest))
-            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot, boosted)
+            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
         return self._kept[1]
 
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:

@@ -9,18 +9,15 @@ from torch import Tensor, nn
 
 from ...algorithms import FlatParams, Solo
 from ...answers import Bins, Line, Measured
-from ...core.boosting import BoostRows, Forest
 from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.metrics import row_costs
 from ...core.one_shot import OneShot, OneShotModel, OneShotRows, Posterior
 from ...core.rng import stream
 from ...core.tree import Params
-from ...errors import FedloreError
 from ...knowledge.shapes import SiteShapes
 from ...models.client import Client, NumberClient
-from ...models.own.members import Sight, input_signs, see_classes, see_numbers, see_order, within
-from ...models.own.trees import Trees, tables_by_level
+from ...models.own.members import input_signs, within
 from ...models.tasks import Regression
 from ..client import ready, see_rows
 from ..one_shot import one_shot_rows
@@ -63,42 +60,6 @@ class SiteRows:
         """The rows as the one-shot model takes them."""
         common = self.common
         return one_shot_rows(self.plain, one_shot, common.scaler, classes=common.classes)
-
-    @cached_property
-    def boost_sight(self) -> Sight:
-        """What trees see of the rows; of classes without order the features alone."""
-        if isinstance(self.member, NumberClient):
-            return see_numbers(self.measured)
-        data = self._heard
-        return see_order(data, self.common.classes) if self.common.ordered else see_classes(data)
-
-    @cached_property
-    def boost_rows(self) -> BoostRows:
-        """The rows as boosting takes them: of a number or place what the expert misses."""
-        common, sight, data = self.common, self.boost_sight, self._heard
-        free = common.bins is None and not common.ordered
-        y = self.measured.y if isinstance(self.member, NumberClient) else data.y
-        if y is None:
-            raise FedloreError(f"client '{self.id}' has no labels to learn from")
-        aim = y.double() if isinstance(self.member, NumberClient) else data.aim
-        folds = self.folds if self.folds is not None else torch.full((len(y),), -1)
-        return BoostRows(
-            sight.inputs(hears=not free),
-            common.boost_grid(),
-            y if free else (aim - sight.start) / common.unit,
-            folds,
-            common.search_space.folds + 1,
-            common.classes if free else 0,
-            data.allowed if free else None,
-        )
-
-    def boost_body(self, forest: Forest, scores: Tensor) -> tuple[Trees, Tensor]:
-        """The trees of all rows as tables with the site's level, and what trees say out of fold."""
-        rows = self.boost_rows
-        level = rows.level(scores[-1], torch.ones(len(rows.target), dtype=torch.bool))
-        unit = 1.0 if rows.classes else self.common.unit
-        body = tables_by_level(forest.feature[-1], forest.cut[-1], forest.value[-1], level, unit)
-        return body, rows.out_of_fold(scores)
 
     @property
     def _heard(self) -> Examples:

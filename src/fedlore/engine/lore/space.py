@@ -10,13 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ...algorithms import Algorithm, FedAvg, FedPer, Plan
 from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
-from ...core.boosting import REACH, Boost, make_grid
 from ...core.lipschitz import Shaping, lipschitz_mlp
 from ...core.metrics import check_metric
 from ...core.nets import mlp, server
@@ -203,7 +201,6 @@ class SearchSpace:
     folds: int = 3  # of the cross-validation on a site's own rows
     one_shot: OneShot | None = None  # the one-shot model, where classes have an order
     links: tuple[Link, ...] = ()  # in which a range may bend it, tried beside it as it is
-    boost: Boost | None = None  # trees that all sites boost together
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
@@ -429,27 +426,6 @@ class Agreement:
                 self.features + told, self.classes, hidden=hidden, hears=hears, seed=self.seed
             )
         return made if self.device is None else made.to(self.device)
-
-    @property
-    def unit(self) -> float:
-        """The whole scale of numbers or places, which trees learn shares of."""
-        return self.classes - 1.0 if self.bins is None else self.bins.upper - self.bins.lower
-
-    def boost_grid(self) -> Tensor:
-        """Where trees may cut columns and what the expert says, from what is common, (i, c)."""
-        zero = torch.zeros(self.features, dtype=torch.float64)
-        shift, spread = (
-            (zero, zero + 1.0)
-            if self.scaler is None
-            else (self.scaler.shift.double().cpu(), self.scaler.spread.double().cpu())
-        )
-        low, high = shift - REACH * spread, shift + REACH * spread
-        if self.bins is not None or self.ordered:
-            ends = (0.0, self.classes - 1.0)
-            ends = ends if self.bins is None else (self.bins.lower, self.bins.upper)
-            low = torch.cat([low, low.new_tensor([ends[0], ends[0], 0.0])])
-            high = torch.cat([high, high.new_tensor([ends[1], ends[1], (ends[1] - ends[0]) / 2])])
-        return make_grid(low, high)
 
     def scale(self, candidate: Candidate) -> Scaler | None:
         """The common scaling; what a network hears of numbers is on its scale already."""

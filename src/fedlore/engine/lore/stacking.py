@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, list_promises
 from ...core.examples import Examples
 from ...core.inject import fill_trust, inject
@@ -33,7 +32,7 @@ from ...models.own.baseline import (
     own_numbers,
     own_order,
 )
-from ...models.own.members import ClassMember, NumberMember, OrderMember, mask_logits, within
+from ...models.own.members import NumberMember, OrderMember, mask_logits, within
 from ...models.own.mixture import (
     SHARED,
     class_weights,
@@ -56,7 +55,6 @@ from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
 from .start import (
-    BOOST,
     CORRECTED,
     ONE_SHOT,
     StartShares,
@@ -132,10 +130,6 @@ class Stack(Protocol):
         """The one-shot model with the site's own level, each row left out in closed form."""
         ...
 
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        """The boosted trees with the site's own level, from those that had not seen a row."""
-        ...
-
     def local(self) -> list[StackMember]:
         """The site's own learners."""
         ...
@@ -208,7 +202,6 @@ def stack_members(
     main: Params,
     folds: Sequence[Params] = (),
     one_shot: tuple[OneShot, Posterior] | None = None,
-    boosted: tuple[Forest, Tensor] | None = None,
 ) -> StackedMembers:
     """Members of a site's ensemble, from networks that had not seen its folds."""
     stack = stack_of(rows, rows.common.candidate(trial))
@@ -216,8 +209,6 @@ def stack_members(
         return StackedMembers(None, (), main, None, None)
     members, seen, finished = judge_network(stack, main, folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
-    if boosted is not None and rows.signs is None:  # trees by chance keep no shapes
-        shared += stack.boost(*boosted)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
         members += stack.expert(members[0].oof)
@@ -359,17 +350,6 @@ class ClassStack:
                 ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
             )
         ]
-
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        common, body, said = self.site.common, *self.site.boost_body(forest, scores)
-        if common.ordered:
-            place = self.site.boost_sight.start + common.unit * said[:, 0]
-            judged = judge_places(place, self.data, common.classes)
-            member = OrderMember(BOOST, body, True, True, judged.width, common.classes)
-            return [StackMember(BOOST, judged.held, True, member)]
-        factor = network_factor(said, self.data)
-        held = mask_logits(factor * said, self.data.allowed)
-        return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
 
     def local(self) -> list[StackMember]:
         return (
@@ -519,13 +499,6 @@ class NumberStack:
                 model = CorrectedMember(own[0], shared)
                 members.append(StackMember(CORRECTED, own[1], False, model))
         return members
-
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        body, said = self.site.boost_body(forest, scores)
-        held = self.site.boost_sight.start + self.site.common.unit * said[:, 0]
-        held = within(held, self.measured)
-        width = max(float(self.errors(held).mean()) ** 0.5, 1e-12)
-        return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
 
     def local(self) -> list[StackMember]:
         return (

@@ -468,11 +468,9 @@ def _describe_step(step: DoneStep, terms: Terms) -> str:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
     if step.withheld:
-        what = "the one-shot model" if step.name == "gram" else "more boosted trees"
-        return f"without {what} ({step.withheld})"
+        return f"without the one-shot model ({step.withheld})"
     words = {
         "gram": "the one-shot model is made",
-        "boost": "the sites have boosted trees together",
         "start": "the sites have voted where the weights of ensembles begin",
         "ensemble": "every site has its own model",
     }

@@ -377,24 +377,6 @@ def grow_tables(
     )
 
 
-def tables_by_level(
-    feature: Tensor, cut: Tensor, value: Tensor, level: Tensor, unit: float
-) -> Trees:
-    """Trees (t, d) that ask one question a level, values (t, 2^d, w) at their leaves, as tables."""
-    depth, width = feature.shape[1], value.shape[2]
-    inner = (1 << depth) - 1
-    nodes = np.arange(2 * inner + 1)
-    asked = np.repeat(np.arange(depth), 1 << np.arange(depth))  # the level of each inner node
-    left = np.where(nodes < inner, 2 * nodes + 1, LEAF)
-    grown = []
-    for questions, cuts, leaves in zip(feature.numpy(), cut.numpy(), value.numpy(), strict=True):
-        none = np.zeros((inner, width))
-        columns = np.concatenate([questions[asked], np.full(inner + 1, LEAF)])
-        thresholds = np.concatenate([cuts[asked], np.zeros(inner + 1)])
-        grown.append((left, left + 1, columns, thresholds, np.concatenate([none, leaves])))
-    return grow_tables(grown, (unit * level).tolist(), [unit] * width)
-
-
 def _bylevel(left: Any, right: Any, feature: Any) -> tuple[Any, int]:
     """The nodes of a tree from the root down, siblings beside each other; and its depth."""
     row = np.zeros(1, dtype=np.int64)
