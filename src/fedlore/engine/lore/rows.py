@@ -13,7 +13,6 @@ from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.metrics import row_costs
 from ...core.one_shot import OneShot, OneShotModel, OneShotRows, Posterior
-from ...core.rng import stream
 from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
 from ...models.client import Client, NumberClient
@@ -21,7 +20,7 @@ from ...models.own.members import input_signs, within
 from ...models.tasks import Regression
 from ..client import ready, see_rows
 from ..one_shot import one_shot_rows
-from ..tuning.oof import recalibrate_client
+from ..tuning.oof import fold_of, recalibrate_client
 from .space import Agreement, Candidate
 
 WORST = -20.0  # log-probability of a label that is called impossible
@@ -138,15 +137,9 @@ class SiteRows:
         """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""
         count = self.common.search_space.folds
         client = self.plain
-        n, y = len(client.data), client.data.y
-        if n < max(count, 2):
+        if len(client.data) < max(count, 2):
             return None
-        order = torch.randperm(n, generator=stream(self.common.seed, "fold", self.id))
-        if y is not None:
-            order = order[y[order].argsort(stable=True)]
-        fold = torch.empty(n, dtype=torch.int64)
-        fold[order] = torch.arange(n) % count
-        return fold
+        return fold_of(client, count, self.common.seed)
 
     def part(self, candidate: Candidate, fold: int) -> tuple[Client, Examples | None]:
         """The site less a fold, and the fold; fold -1 holds nothing back."""

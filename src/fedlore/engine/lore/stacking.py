@@ -4,10 +4,11 @@ Out-of-fold predictions of every member decide the weights (Wolpert 1992, *Stack
 drawn to a fixed start. One implementation for classes, one for numbers.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -110,59 +111,91 @@ class Chosen:
     report: Benefit
 
 
-class Stack(Protocol):
+class Stack(ABC):
     """What stacking needs to know of one kind of answer."""
 
+    measure: ClassVar[str]  # accuracy or rmse
     y: Tensor  # (n,) labels
-    measure: str  # accuracy or rmse
     knowledge: Knowledge  # what the finished network is seen through
-    start: StartShares | None  # where weights begin, as the sites voted; None: the usual
+    start: StartShares | None = None  # where weights begin, as the sites voted; None: the usual
+    _own: Own | None  # the site's own learners; none for images and for a handful of rows
 
+    def __init__(self, site: SiteRows, candidate: Candidate) -> None:
+        self.site, self.candidate = site, candidate
+
+    @abstractmethod
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
-        ...
 
     def seen(self, main: Params) -> StackMember:
         """The main network on the rows that it was trained on."""
-        ...
+        folds = [main] * self.site.common.search_space.folds
+        return self._as_member(out_of_fold(self, folds, finish=False)[0])
 
+    @abstractmethod
+    def _as_member(self, said: Tensor) -> StackMember:
+        """The network as a member, from what was read of it."""
+
+    @abstractmethod
+    def read(self, logits: Tensor, away: Tensor) -> Tensor:
+        """What a network says of rows that were left out, as it is kept."""
+
+    @abstractmethod
+    def step_losses(self, said: Tensor) -> Tensor:
+        """What last steps must lower."""
+
+    @abstractmethod
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
-        ...
 
     def local(self) -> list[StackMember]:
         """The site's own learners."""
-        ...
+        own = self._own
+        return [] if own is None else _members_of(own.best_ways(self.site.metric, self.y))
 
+    @cached_property
+    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
+        """All own models, and what each loses on each row, (n,)."""
+        every = () if self._own is None else self._own.candidates
+        return [(one, self.losses(one.oof)) for one in _members_of(every)]
+
+    @abstractmethod
     def expert(self, silent: Tensor) -> list[StackMember]:
         """The expert; where he is silent he says what `silent` says."""
-        ...
 
-    @property
-    def own_losses(self) -> Sequence[tuple[StackMember, Tensor]]:
-        """All own models, and what each loses on each row, (n,)."""
-        ...
+    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        """The weights of members by these rows, (j,)."""
+        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
+        found = self.find_weights(said, self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor: ...
+    @staticmethod
+    @abstractmethod
+    def find_weights(held: Sequence[Tensor], y: Tensor, start: Tensor) -> Tensor: ...
+
+    @abstractmethod
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor: ...
 
+    @abstractmethod
     def blend(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
         """What they say together of all rows, with all that is learned learned from `rows`."""
-        ...
 
+    @abstractmethod
     def errors(self, said: Tensor) -> Tensor: ...
+
+    @abstractmethod
     def losses(self, said: Tensor) -> Tensor: ...
 
     def vote_losses(self, said: Tensor) -> Tensor:
         """The losses in units in which those of all sites may be summed."""
-        ...
+        return self.losses(said)
 
+    @abstractmethod
     def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
         """The site's model: temperature or width, row trust, and its report."""
-        ...
 
 
-def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack | None":
+def stack_of(rows: SiteRows, candidate: Candidate) -> Stack | None:
     """The stack for what a site learns; None where it has too few rows to choose by."""
     if rows.folds is None:
         return None
@@ -175,7 +208,7 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack 
 class StackedMembers:
     """All that a site's ensemble may be made of, and what it says of rows it had not seen."""
 
-    stack: "ClassStack | NumberStack | None"  # None: too few rows to choose by
+    stack: Stack | None  # None: too few rows to choose by
     members: tuple[StackMember, ...]
     main: Params  # the shared network
     seen: StackMember | None  # what it says of the rows that it was trained on
@@ -279,14 +312,14 @@ def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
     return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in own]
 
 
-class ClassStack:
+class ClassStack(Stack):
     """Stacking of classes."""
 
     measure = "accuracy"
-    start: StartShares | None = None
+    find_weights = staticmethod(class_weights)
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
-        self.site, self.candidate = site, candidate
+        super().__init__(site, candidate)
         self.client, _ = site.part(candidate, MAIN)
         data = self.client.data
         if not self.client.injected:
@@ -301,24 +334,20 @@ class ClassStack:
         self.heard = self._without_folds(len(folds))
         logits, steps = out_of_fold(self, folds)
         self.factor = network_factor(logits, self.heard)
-        said = inject(self.factor * logits.double(), None, self.heard.allowed)
-        return StackMember(NETWORK, said, shared=True), steps
+        return self._as_member(logits), steps
 
-    def seen(self, main: Params) -> StackMember:
-        folds = [main] * self.site.common.search_space.folds
-        logits, _ = out_of_fold(self, folds, finish=False)
-        said = inject(self.factor * logits, None, self.heard.allowed)
-        return StackMember(NETWORK, said, shared=True)
+    def _as_member(self, said: Tensor) -> StackMember:
+        inside = inject(self.factor * said, None, self.heard.allowed)
+        return StackMember(NETWORK, inside, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
-        """What a network says of rows that were left out, as it is kept."""
         return logits.double()
 
-    def step_losses(self, logits: Tensor) -> Tensor:
-        """What last steps must lower: the likelihood where classes have an order, else errors."""
+    def step_losses(self, said: Tensor) -> Tensor:
+        """The likelihood where classes have an order, else errors."""
         if self.site.common.ordered:
-            return nll_rows(logits, self.heard)
-        return inject(logits, None, self.heard.allowed).argmax(1).ne(self.y).double()
+            return nll_rows(said, self.heard)
+        return inject(said, None, self.heard.allowed).argmax(1).ne(self.y).double()
 
     def _without_folds(self, folds: int) -> Examples:
         """The rows as their folds have them: a reread expert was reread without them."""
@@ -351,18 +380,7 @@ class ClassStack:
             )
         ]
 
-    def local(self) -> list[StackMember]:
-        return (
-            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
-        )
-
-    @cached_property
-    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
-        every = () if self._own is None else self._own.candidates
-        return [(one, self.losses(one.oof)) for one in _members_of(every)]
-
     def _local_models(self) -> Own | None:
-        """The site's own learners; none for images and for a handful of rows."""
         common, data = self.site.common, self.data
         if not common.search_space.own or data.x.ndim != 2 or len(data) < FOLDS:
             return None
@@ -378,11 +396,6 @@ class ClassStack:
         total = said.sum(1, keepdim=True)
         spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
-
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = class_weights(said, self.y[rows], start)
-        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -411,9 +424,6 @@ class ClassStack:
         if not self.site.common.ordered:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
-
-    def vote_losses(self, said: Tensor) -> Tensor:
-        return self.losses(said)
 
     def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
         common, share, members = self.site.common, chosen.share, chosen.among
@@ -447,14 +457,15 @@ class ClassStack:
         return SiteModel(ensemble, known, finished, report, verdict.scores)
 
 
-class NumberStack:
+class NumberStack(Stack):
     """Stacking of a number."""
 
     measure = "rmse"
-    start: StartShares | None = None
+    find_weights = staticmethod(number_weights)
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
-        self.site, self.candidate, self.measured = site, candidate, site.measured
+        super().__init__(site, candidate)
+        self.measured = site.measured
         assert self.measured.y is not None
         self.y, self.knowledge = self.measured.y, site.member.knowledge
         self._own: Own | None = None
@@ -464,18 +475,15 @@ class NumberStack:
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         said, steps = out_of_fold(self, folds)
-        return StackMember(NETWORK, said, shared=True), steps
+        return self._as_member(said), steps
 
-    def seen(self, main: Params) -> StackMember:
-        folds = [main] * self.site.common.search_space.folds
-        return StackMember(NETWORK, out_of_fold(self, folds, finish=False)[0], shared=True)
+    def _as_member(self, said: Tensor) -> StackMember:
+        return StackMember(NETWORK, said, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
-        """What a network says of rows that were left out, as it is kept."""
         return network_number(logits, self.measured[away]).double()
 
     def step_losses(self, said: Tensor) -> Tensor:
-        """What last steps must lower."""
         return self.errors(said)
 
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
@@ -500,26 +508,11 @@ class NumberStack:
                 members.append(StackMember(CORRECTED, own[1], False, model))
         return members
 
-    def local(self) -> list[StackMember]:
-        return (
-            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
-        )
-
-    @cached_property
-    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
-        every = () if self._own is None else self._own.candidates
-        return [(one, self.losses(one.oof)) for one in _members_of(every)]
-
     def expert(self, silent: Tensor) -> list[StackMember]:
         if self.measured.said is None:
             return []
         spoken = torch.where(self.measured.said.isnan(), silent, self.measured.said)
         return [StackMember(EXPERT, spoken, shared=False)]
-
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = number_weights(said, self.y[rows], start)
-        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
