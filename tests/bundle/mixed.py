@@ -90,14 +90,13 @@ def one_shot_model(
     classes: int,
     *,
     terms="quadratic",
-    random=5,
     start="expert",
     hears=True,
     link=None,
     curves=0,
 ):
     """The one-shot model of drawn places, found from rows without knowledge."""
-    one_shot = OneShot(Basis(terms, random, curves=curves), start, hears, link)
+    one_shot = OneShot(Basis(terms, curves), start, hears, link)
     scaler = Scaler.of(x)
     features, from_, bend = one_shot.rows(scaler(x), None, None, classes=classes)
     y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)

@@ -47,7 +47,7 @@ finishes = [0, 5]
 one_shot = {basis = {terms = "linear", curves = 1}}
 links = [{around = "middle", share = 0.9}, {around = "expert", share = 0.6}]
 candidates = [
-  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, link = {share = 0.9}},
+  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01},
   {hears = true, plain = 0.5, reread = true},
 ]
 

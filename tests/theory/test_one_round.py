@@ -30,7 +30,7 @@ from fedlore.models.ensemble import OneShotMember
 from fedlore.models.own.mixture import Mixture
 
 SIZES = (9, 14, 30, 21)
-BASIS = Basis("quadratic", random=7, seed=2)
+BASIS = Basis("quadratic", curves=1)
 
 
 def sites(sizes=SIZES, columns=4):

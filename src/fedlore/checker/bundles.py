@@ -195,7 +195,7 @@ _LAYERS = {
     }.items()
 }
 _OPTIONS = {
-    "ordered": {"start", "linear", "width", "reach", "hears", "between", "link"},
+    "ordered": {"start", "linear", "width", "reach", "hears", "between"},
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")

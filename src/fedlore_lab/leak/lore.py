@@ -1,7 +1,7 @@
 """The recipe lore as a curious coordinator sees it: trials, votes and the sums of one round."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -64,7 +64,7 @@ def member_by_leverage(
     each group of features by itself, as an unusual row does that is in. The attacker knows the
     row but not what the expert said of it, so that only its own features are looked at.
     """
-    d, basis = x.shape[1], replace(one_shot.basis, random=0)
+    d, basis = x.shape[1], one_shot.basis
     known = _of_features(one_shot.basis, one_shot.columns(d), d)
     gram = _gram(sums)[known][:, known]
     phi = basis(x)
@@ -94,7 +94,6 @@ def _of_features(basis: Basis, columns: int, features: int) -> Tensor:
         i, j = torch.triu_indices(columns, columns, 1)
         parts.append(linear[i] & linear[j])
     parts += [linear] * basis.curves
-    parts.append(torch.zeros(basis.random, dtype=torch.bool))
     return torch.cat(parts)
 
 

@@ -39,8 +39,6 @@ class Candidate:
     head: Head = "classes"  # k free logits, a place and a width, or those and shapes kept
     start: Start = "none"  # of an ordered head: what the network's output is added to
     reach: float | None = None  # and how much of the whole scale one unit of output is
-    link: Link | None = None  # and how a range bends it; None: it is cut at the range alone
-    linear: bool = True  # and whether it has a linear part beside the hidden layers
     private: bool = False  # and whether shift and width stay at the sites
     slope: float | None = None  # of a shaped head: how steep its trunk may be; None: the usual
     hidden: tuple[int, ...] | None = None  # None: the federation's
@@ -57,8 +55,6 @@ class Candidate:
             raise ConfigError(f"batch must not be negative, got {self.batch}")
         if self.private and self.head == "classes":
             raise ConfigError("private shift and width belong to head = ordered or shaped")
-        if self.link is not None and self.head != "ordered":
-            raise ConfigError("link belongs to head = ordered")
         if self.slope is not None and self.head != "shaped":
             raise ConfigError("slope belongs to head = shaped")
         if self.head == "shaped" and (self.reach is not None or self.reread):
@@ -71,8 +67,6 @@ class Candidate:
             parts += ["hears the expert"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"width {self.reach:g}"]
-            link = self.link
-            parts += [] if link is None else [f"bent around the {link.around}, {link.share:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["last steps at the site"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
@@ -90,14 +84,7 @@ class Candidate:
 
     def ordinal(self, classes: int, *, between: bool) -> Ordinal:
         """What its ordered head is told before training; a bell begins as wide as one unit."""
-        options = Ordinal(
-            self.start,
-            self.linear,
-            hears=self.hears,
-            reach=self.reach,
-            between=between,
-            link=self.link,
-        )
+        options = Ordinal(self.start, hears=self.hears, reach=self.reach, between=between)
         if self.reach is None:
             return options
         return replace(options, width=options.width * options.unit(classes))
