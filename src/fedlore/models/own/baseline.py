@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from .bent import TurningLearner, cut_at_turns
 from .gaussian import MOST_ROWS, GaussianLearner
 from .linear import (
     MOST_TRIED,
+    Family,
     LogisticLearner,
     OrdinalLinear,
     Ridge,
@@ -51,28 +52,6 @@ from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
 FOLDS = 5
-
-
-class Family(Protocol):
-    """A kind of learner with a few settings."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def settings(self) -> Sequence[Any]: ...
-
-    def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
-        """Outputs at other rows for each setting, (s, m, o)."""
-        ...
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Body:
-        """The plain model of one setting."""
-        ...
-
-    def near(self, setting: Any) -> Sequence[Any]:
-        """What is still worth trying elsewhere once this setting was best: few where it is dear."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -179,7 +158,8 @@ def predict_held_out(
 
 def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
     """The model of a trial on all rows."""
-    return tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
+    made: Body = tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
+    return made
 
 
 _P = ParamSpec("_P")

@@ -6,12 +6,12 @@ these has one direction, or none, so that what learns monotone functions learns 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .linear import Linear
+from .linear import Family
 from .trees import Trees
 
 _LARGEST = torch.finfo(torch.float32).max
@@ -103,29 +103,11 @@ def cut_at_turns(signs: Tensor) -> Cut | None:
     return Cut(column.long(), low.float(), high.float(), way_)
 
 
-class _Learner(Protocol):
-    """A learner of numbers, as `baseline.Family`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def settings(self) -> Sequence[Any]: ...
-
-    def trace(
-        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]
-    ) -> Tensor: ...
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Any: ...
-
-    def near(self, setting: Any) -> Sequence[Any]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class TurningLearner:
     """A learner that keeps signs, on inputs that are cut where they turn."""
 
-    inner: _Learner
+    inner: Family
     cut: Cut
 
     @property
@@ -145,7 +127,7 @@ class TurningLearner:
 
     def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Bent | Trees:
         """The model of one setting, of the inputs as they are."""
-        made: Linear | Trees = self.inner.fit(self.cut(inputs), target, setting)
+        made = self.inner.fit(self.cut(inputs), target, setting)
         c = self.cut.count(inputs)
         column = self.cut.column[:c].to(torch.int16)
         if isinstance(made, Trees):  # what is asked of min(x, a) below a can be asked of x
