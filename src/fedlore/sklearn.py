@@ -356,16 +356,19 @@ class _ManySites:
     rounds: int
     trust = None  # each site's ensemble weighs its expert by its own rows
 
+    @property
+    def _of_sites(self) -> bool:
+        """Whether each site has knowledge of its own, by its name."""
+        return isinstance(self.knowledge, Mapping)
+
     def _first_knowledge(self) -> object:
-        if not isinstance(self.knowledge, Mapping):
-            return self.knowledge
-        return next(iter(self.knowledge.values()), None)
+        return next(iter(self.knowledge.values()), None) if self._of_sites else self.knowledge
 
     def _know(
         self, site: object, common: Knowledge, about: Literal["class", "number"]
     ) -> Knowledge:
         """What one site knows: its own of a mapping, nothing but the columns where it has none."""
-        if not isinstance(self.knowledge, Mapping):
+        if not self._of_sites:
             return common
         if site not in self.knowledge:
             return Knowledge(schema=common.schema, line=common.line)

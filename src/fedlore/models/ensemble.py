@@ -126,6 +126,10 @@ class OneShotMember:
         said = self.one_shot_model.logits(x, known.prior, known.allowed, known.stated)
         return mask_logits(said, known.allowed)
 
+    def tempered(self, factor: float) -> "OneShotMember":
+        """The same: it keeps its own doubt, which plans are promised by."""
+        return self
+
     def number(self, known: Measured) -> Tensor:
         """The number at that place, read between the edges of its bins."""
         x = known.x if self.scaler is None else self.scaler(known.x)

@@ -17,7 +17,7 @@ from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
 from ...models.client import Client, NumberClient
 from ...models.own.members import input_signs, within
-from ...models.tasks import Regression
+from ...models.tasks import Classification, Regression
 from ..client import ready, see_rows
 from ..one_shot import one_shot_rows
 from ..tuning.oof import fold_of, recalibrate_client
@@ -43,10 +43,7 @@ class SiteRows:
 
     def client(self, candidate: Candidate) -> Client:
         """The site in the loop's terms; λ at prediction is 0 until it has chosen."""
-        if isinstance(self.member, Client):
-            found = self.member
-        else:
-            found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
+        found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
         trust = found.knowledge.trust if candidate.trusts else 0.0
         return replace(found, knowledge=replace(found.knowledge, trust=trust, reliance=0.0))
 
@@ -71,7 +68,7 @@ class SiteRows:
         """The summed loss of a one-shot model on the rows, each left out of it."""
         rows = self.one_shot_rows(one_shot)
         model = OneShotModel(one_shot, found, rows.home(found), self.common.classes)
-        if isinstance(self.member, NumberClient):
+        if self.common.bins is not None:
             said = self.measured.bins.numbers(model.leave_out(rows)[0])
             return float(self.number_losses(within(said, self.measured)).sum())
         return float(self.class_losses(model.held_out(rows), self._heard).sum())
@@ -96,10 +93,10 @@ class SiteRows:
         missed = (said - y[some]).square() / spread
         return (missed.sqrt() if self.metric == "mae" else missed).clamp(max=-WORST)
 
-    def task(self, candidate: Candidate) -> Regression:
-        """What is learned of a number."""
-        assert self.common.bins is not None
-        return number_task(candidate, self.common.bins)
+    def task(self, candidate: Candidate) -> Classification | Regression:
+        """What is learned here."""
+        bins = self.common.bins
+        return Classification() if bins is None else number_task(candidate, bins)
 
     @cached_property
     def measured(self) -> Measured:

@@ -68,7 +68,6 @@ from .start import (
 from .temperature import (
     EXPERT,
     NETWORK,
-    apply_temperature,
     best_factor,
     judge_classes,
     judge_number,
@@ -430,7 +429,7 @@ class ClassStack(Stack):
         kept = [member for member in members if member.name in share]
         factor = best_factor(kept, share, self.y)
         ensemble = Ensemble(
-            tuple(apply_temperature(model, factor) for model in chosen.members),
+            tuple(model.tempered(factor) for model in chosen.members),
             chosen.weights,
             share[NETWORK],
             share.get(EXPERT, 0.0),

@@ -192,8 +192,7 @@ def train_lore(
     told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     told += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
     told.append({"round": run.round, "recipe": str(found.candidate)})
-    if bins is not None:
-        task = seats[0].task(found.candidate)
+    task = seats[0].task(found.candidate)
     fitted: Fitted[Any] = Fitted(
         task,
         recipe,

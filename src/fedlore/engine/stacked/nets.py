@@ -42,6 +42,12 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
     return Layers(tuple(found[1:] if joined else found), images, joined)
 
 
+def layers_by_hand(model: nn.Module, x: Tensor) -> Layers | None:
+    """The model as layers where it has hand-written ones."""
+    found = layers_of(model, x)
+    return found if isinstance(found, Layers) else None
+
+
 class _Unknown(Exception):
     """A module without a hand-written twin."""
 

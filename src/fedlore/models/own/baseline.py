@@ -278,7 +278,7 @@ class Own:
 class LocalBest:
     """What a site gets on its own: all kinds of own learners together."""
 
-    members: tuple[OwnMember, ...]
+    members: tuple[Any, ...]  # all of them of classes, or all of a number
     weights: tuple[float, ...]
     held: Tensor  # (n,) or (n, k): what they say together of rows they had not seen
     factor: float = 1.0  # on their log-probabilities: a mixture doubts too much
@@ -291,14 +291,13 @@ class LocalBest:
 
     def log_probs(self, known: Examples) -> Tensor:
         """(n, k), exactly 0 outside the range."""
-        said = [m.log_probs(known) for m in self.members if not isinstance(m, NumberMember)]
+        said = [m.log_probs(known) for m in self.members]
         whole = mix(torch.stack([one.double().softmax(1) for one in said]), self.weights).log()
         return torch.log_softmax(self.factor * whole, 1)
 
     def number(self, known: Measured) -> Tensor:
         """(n,) inside S(x)."""
-        said = [m.number(known) for m in self.members if isinstance(m, NumberMember)]
-        whole = torch.stack([one.double() for one in said])
+        whole = torch.stack([m.number(known).double() for m in self.members])
         return within(whole.new_tensor(self.weights) @ whole, known)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .linear import Family
+from .linear import Family, weights_keep
 from .trees import Trees
 
 _LARGEST = torch.finfo(torch.float32).max
@@ -46,26 +46,14 @@ class Bent:
         found = torch.where(self.high <= start, first, found)
         return torch.where(self.low >= end, -first, found)
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Whether it moves as the signs say: read off its weights."""
+        return weights_keep(self.weight[:, 0], self.ways(signs))
+
 
 def keep_between(columns: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Single-precision columns, each moved between its two ends."""
     return torch.minimum(torch.maximum(columns.float(), low), high)
-
-
-def plain_ways(signs: Tensor) -> Tensor:
-    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
-    return torch.where(signs[1].isnan(), signs[0], torch.nan)
-
-
-def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
-    """Which way splits x <= t must lead: before a turn one way, behind it the other.
-
-    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
-    """
-    first, start, end = signs[:, feature]
-    behind = torch.where(threshold >= end, -first, 0.0)
-    found = torch.where(threshold < start, first, behind)
-    return torch.where(start.isnan(), first, found)
 
 
 @dataclass(frozen=True, eq=False)

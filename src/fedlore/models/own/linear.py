@@ -35,6 +35,22 @@ class Linear:
         z = (inputs.double() - self.mean) / self.scale
         return products(z) if self.quadratic else z
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Whether it moves as the signs say, (3, i) of `input_signs`: read off its weights."""
+        return not self.quadratic and weights_keep(self.weight[:, 0], plain_ways(signs))
+
+
+def plain_ways(signs: Tensor) -> Tensor:
+    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
+    return torch.where(signs[1].isnan(), signs[0], torch.nan)
+
+
+def weights_keep(weight: Tensor, ways: Tensor) -> bool:
+    """Whether weights have the signs they must: 1, -1, 0 (free), NaN (no weight)."""
+    if len(weight) != len(ways):
+        return False
+    return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
+
 
 MOST_LEARNED = 20_000  # rows of one fit of learners whose size is bounded
 MOST_TRIED = 8_000  # and of one fit in cross-validation, where everything is fitted many times

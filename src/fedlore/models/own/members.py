@@ -1,7 +1,8 @@
 """Members of a site's ensemble: what they see of a row and say of it, and how they are kept."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +17,7 @@ from ...errors import FedloreError, unknown
 from ...kernel.cells import single
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
-from .bent import Bent, plain_ways, ways_of_splits
+from .bent import Bent
 from .gaussian import Waves
 from .linear import Linear, log_masses
 from .trees import LEAF, Trees
@@ -157,6 +158,10 @@ class OrderMember:
         place = _place(self, see_order(known, self.classes))
         return mask_logits(log_masses(place, self.width, self.classes), known.allowed)
 
+    def tempered(self, factor: float) -> "OrderMember":
+        """Log-probabilities so many times as steep: a bell less wide by the root."""
+        return replace(self, width=self.width / math.sqrt(factor))
+
 
 @dataclass(frozen=True, eq=False)
 class ClassMember:
@@ -174,6 +179,10 @@ class ClassMember:
             self.inverse_temperature * (smooth_votes(outputs) if self.votes else outputs),
             known.allowed,
         )
+
+    def tempered(self, factor: float) -> "ClassMember":
+        """Log-probabilities so many times as steep."""
+        return replace(self, inverse_temperature=self.inverse_temperature * factor)
 
 
 OwnMember = NumberMember | OrderMember | ClassMember
@@ -246,39 +255,7 @@ def keeps_signs(member: object, signs: Tensor) -> bool:
         return False
     if member.over and bool(signs[0, -HEARD_OF_ORDER].isnan()):
         return False
-    own = signs if member.hears else signs[:, :-HEARD_OF_ORDER]
-    body = member.body
-    if isinstance(body, Waves):
-        return False
-    if isinstance(body, Trees):
-        return _trees_keep(body, own)
-    if isinstance(body, Bent):
-        return _weights_keep(body.weight[:, 0], body.ways(own))
-    return not body.quadratic and _weights_keep(body.weight[:, 0], plain_ways(own))
-
-
-def _weights_keep(weight: Tensor, ways: Tensor) -> bool:
-    if len(weight) != len(ways):
-        return False
-    return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
-
-
-def _trees_keep(body: Trees, signs: Tensor) -> bool:
-    """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
-    feature, child = body.feature.long(), body.child.long()
-    inner = feature >= 0
-    if len(body.base) != 1 or bool((body.scale < 0).any()):
-        return False
-    leaf = body.values[:, 0].double()[torch.where(inner, 0, child)]
-    low = torch.where(inner, torch.inf, leaf)
-    high = torch.where(inner, -torch.inf, leaf)
-    left, right = child[inner], child[inner] + 1
-    for _ in range(body.depth):  # leaves are told upwards, a level at a time
-        low[inner] = torch.minimum(low[left], low[right])
-        high[inner] = torch.maximum(high[left], high[right])
-    way = ways_of_splits(signs, feature[inner], body.threshold[inner].double())
-    rises, falls = high[left] <= low[right], low[left] >= high[right]
-    return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+    return member.body.keeps(signs if member.hears else signs[:, :-HEARD_OF_ORDER])
 
 
 MOST_BYTES = 20_000_000  # of all own members of a bundle

@@ -65,6 +65,34 @@ class Trees:
         total = leaves.new_zeros(len(x), len(self.base))
         return total.index_add_(1, self.output.long(), leaves.squeeze(2))
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
+        feature, child = self.feature.long(), self.child.long()
+        inner = feature >= 0
+        if len(self.base) != 1 or bool((self.scale < 0).any()):
+            return False
+        leaf = self.values[:, 0].double()[torch.where(inner, 0, child)]
+        low = torch.where(inner, torch.inf, leaf)
+        high = torch.where(inner, -torch.inf, leaf)
+        left, right = child[inner], child[inner] + 1
+        for _ in range(self.depth):  # leaves are told upwards, a level at a time
+            low[inner] = torch.minimum(low[left], low[right])
+            high[inner] = torch.maximum(high[left], high[right])
+        way = ways_of_splits(signs, feature[inner], self.threshold[inner].double())
+        rises, falls = high[left] <= low[right], low[left] >= high[right]
+        return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+
+
+def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
+    """Which way splits x <= t must lead: before a turn one way, behind it the other.
+
+    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
+    """
+    first, start, end = signs[:, feature]
+    behind = torch.where(threshold >= end, -first, 0.0)
+    found = torch.where(threshold < start, first, behind)
+    return torch.where(start.isnan(), first, found)
+
 
 _BYTES = 4 << 20  # what one forest's tables may take
 _NODE = 10  # bytes of a node
