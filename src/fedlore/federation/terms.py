@@ -145,9 +145,7 @@ class Terms:
             None
             if bins is None
             else Regression(
-                bins,
-                hears=self.columns > len(self.schema.features),
-                between=self.model.lipschitz,
+                bins, hears=self.columns > len(self.schema.features), between=self.model.lipschitz
             )
         )
 

@@ -23,11 +23,7 @@ LEARN = 3600.0  # seconds between two looks for a renewed authority
 
 
 def join_federation(
-    folder: Path,
-    *,
-    stop: threading.Event,
-    say: Callable[[str], None],
-    form: LogForm | None = None,
+    folder: Path, *, stop: threading.Event, say: Callable[[str], None], form: LogForm | None = None
 ) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
     os.umask(0o077)  # all that a site writes is its owner's alone

@@ -23,13 +23,7 @@ from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key, read_site_key
 from ..processes import cut_after
 from ..remote import Refusal, plain_text
-from ..terms import (
-    Terms,
-    describe_difference,
-    fedlore_version,
-    read_terms,
-    version_of_terms,
-)
+from ..terms import Terms, describe_difference, fedlore_version, read_terms, version_of_terms
 from .audit import AuditLog, HeldReceipts, Questions, describe_payload
 from .consent import keep_offer, refuse_breach, refuse_other_terms
 from .folder import Kit, Store
