@@ -67,21 +67,16 @@ def join_federation(
             while True:
                 link = Link(kit.file.address, kit.authority())
                 try:
-                    way_in = door(link, kit.file.name, key, worker, before=_number(node))
+                    before = 0  # by which the server knew a site that could not say goodbye
+                    with suppress(OSError, ValueError):
+                        before = int(node.read_text(encoding="utf-8"))
+                    way_in = door(link, kit.file.name, key, worker, before=before)
                     attend(way_in, stop, on_enter=entered, on_lost=lost)
                     break
                 except NotTrusted:
                     if kit.authority() == link.ca:  # else a new authority has come meanwhile
                         raise
         node.unlink(missing_ok=True)
-
-
-def _number(path: Path) -> int:
-    """By which the server knew a site that could not say goodbye, 0 where nothing is known."""
-    try:
-        return int(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0
 
 
 def learn_authority(kit: Kit, say: Callable[[str], None]) -> None:
