@@ -66,7 +66,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
 
     def _open(self, X: AnyRows, y: ArrayLike) -> tuple[Knowledge, _Array, _Array]:
         """The first rows that an estimator sees, checked, and the knowledge that reads them."""
-        known = _trusted(_read(self._first_knowledge(), self._about), self.trust)
+        known = _with_trust(_read(self._first_knowledge(), self._about), self.trust)
         self.schema_ = None if known.schema is None else add_columns(known.schema, X)
         numeric = {"y_numeric": True} if self._about == "number" else {}
         asked = self._validation() | numeric
@@ -531,7 +531,7 @@ def _read(known: object, word: Literal["class", "number"]) -> Knowledge:
     return found
 
 
-def _trusted(known: Knowledge, trust: object) -> Knowledge:
+def _with_trust(known: Knowledge, trust: object) -> Knowledge:
     """The knowledge with the λ that was asked for."""
     if trust is None or trust == "auto":
         return known

@@ -111,5 +111,5 @@ def test_a_site_foresees_classes_from_what_it_hears():
     found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(2)))
     site = OneShotModel(one_shot, found, rows.home(found), 10)
     assert (site.logits(x, prior).argmax(1) == y).all()
-    assert (site.held_out(rows).argmax(1) == y).all()
+    assert (site.out_of_fold_logits(rows).argmax(1) == y).all()
     assert (site.logits(x, prior).exp().sum(1) - 1).abs().max() < 1e-9

@@ -95,7 +95,9 @@ def test_answers_name_who_decided():
 def test_bad_weights_are_named():
     with pytest.raises(FedloreError, match="weights must sum to 1, got 0.9"):
         personal(0.5, 0.3, 0.1)
-    with pytest.raises(FedloreError, match="sharpness must be positive and finite, got 0"):
+    with pytest.raises(
+        FedloreError, match="inverse_temperature must be positive and finite, got 0"
+    ):
         personal(0.5, 0.4, 0.1, inverse_temperature=0)
     with pytest.raises(FedloreError, match="weights must sum to 1"):
         Ensemble((), (), 0.5)

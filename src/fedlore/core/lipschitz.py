@@ -165,8 +165,8 @@ def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -
     if not isinstance(model, Lipschitz) or not keeps_shapes(model):
         if data.signs is not None and bool((_parts_of(data.signs)[0] != 0).any()):
             raise FedloreError(
-                "shapes need a network that keeps them: [model] lipschitz = true, agreed by all"
-                f"; of a {type(model).__name__} no bound on the slopes is known"
+                "shapes need a network that keeps them: set [model] lipschitz = true at every site "
+                f"(no bound on the slopes of a {type(model).__name__} is known)"
             )
         return data
     about, x = model.options, data.x.flatten(1)

@@ -193,7 +193,9 @@ def solve(total: Params, groups: Tensor) -> Posterior:
     gram, cross, energy = _joint(total, len(groups))
     free = total["free"]
     if not float(free) > 0.0:
-        raise FedloreError(f"one round needs more rows than sites, {float(free):g} are left over")
+        raise FedloreError(
+            f"the one-shot model needs more rows than sites, {float(free):g} are left over"
+        )
     groups = groups.to(cross.device)
     count = torch.bincount(groups).to(cross.dtype)
     # a guess that any data improves on: half of what is seen is noise, half is the features
@@ -235,7 +237,7 @@ def squared_error(total: Params, mean: Tensor) -> float:
     return float(total["energy"] - 2.0 * mean @ total["cross"] + mean @ gram @ mean)
 
 
-def foresee(
+def predict_new(
     found: Posterior, home: Home, features: Tensor, bend: Bend | None = None
 ) -> tuple[Tensor, Tensor]:
     """At a site: mean and variance of rows to come, (n, f) -> (n,) each."""
@@ -398,7 +400,7 @@ class OneShotModel:
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance for scaled rows, on the scale of the class numbers, (n,) each."""
         features, start, bend = self.one_shot.rows(x, prior, allowed, stated, classes=self.classes)
-        mean, variance = foresee(self.found, self.home, features, bend)
+        mean, variance = predict_new(self.found, self.home, features, bend)
         return start + mean, variance
 
     def slopes(
@@ -425,7 +427,7 @@ class OneShotModel:
         mean, variance = self.normal(x, prior, allowed, stated)
         return normal_cells(mean, variance.sqrt(), self.classes)
 
-    def held_out(self, rows: OneShotRows) -> Tensor:
+    def out_of_fold_logits(self, rows: OneShotRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         place, variance = self.leave_out(rows)
         return normal_cells(place, variance.sqrt(), self.classes)

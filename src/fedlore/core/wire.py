@@ -102,7 +102,7 @@ class Task:
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
     receipt: str = ""  # what the server holds of the clients' books; no part of the question
 
-    def told_to(self, client: str) -> "Task":
+    def for_client(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""
         own = {client: self.accepted[client]} if self.accepted.get(client) else {}
         sent = {

@@ -250,8 +250,8 @@ def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
     except RuntimeError:
         if any(feature.missing for feature in inputs.features):
             raise ConfigError(
-                f"the model cannot be called on rows of {x.shape[1]} inputs, which a row becomes "
-                "with its levels and what may be missing: count_inputs(schema) says how many"
+                f"the model cannot be called on rows of {x.shape[1]} inputs (levels and missing "
+                "values add some): count_inputs(schema) says how many there are"
             ) from None
     return [replace(client, numeric=True) for client in clients]
 
@@ -259,16 +259,16 @@ def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
 def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
     """How the rows of these clients reach a network, which must be the same everywhere."""
     found = [client.inputs for client in clients]
-    if len({None if one is None else one.alike() for one in found}) > 1:
+    if len({None if one is None else one.without_fills() for one in found}) > 1:
         raise ConfigError(
-            "the clients' features differ in levels, or in what stands for a missing value: a "
-            "network takes them in one way only"
+            "the clients' features differ in levels, or in what replaces a missing value: these "
+            "must be the same at all clients"
         )
     known = [one for one in found if one is not None]
     return reduce(Inputs.join, known) if known else None
 
 
-def unscaled(clients: Sequence[Client], *, heard: int = 0) -> Scaler | None:
+def identity_scaler(clients: Sequence[Client], *, heard: int = 0) -> Scaler | None:
     """Rows as networks take them, without a scaling; None where features are plain numbers."""
     inputs = inputs_of_all(clients)
     return None if inputs is None else leave_unscaled(inputs).widen(heard)
@@ -358,9 +358,9 @@ class Training:
             return self.scale
         if self.scale and clients:
             return scaler_of(clients, filters)
-        return unscaled(clients, heard=heard)
+        return identity_scaler(clients, heard=heard)
 
-    def spent(self, filters: Sequence[Filter]) -> tuple[str, ...]:
+    def privacy_cost(self, filters: Sequence[Filter]) -> tuple[str, ...]:
         """What the training cost in privacy, in words."""
         return tuple(privacy_lines(filters, rounds=self.rounds, sample=self.sample))
 
@@ -377,7 +377,7 @@ def train(
     clients = [task.enter(member) for member in members]
     clients = fit_inputs(clients, server(model))
     for client in clients[:1]:
-        task.check(model, client.encode(unscaled(clients, heard=task.heard_inputs)))
+        task.check(model, client.encode(identity_scaler(clients, heard=task.heard_inputs)))
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     recipe = Recipe(
         server(model),
@@ -410,7 +410,7 @@ def train(
         kept = transport.memories.items()
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
     run, memories = bring_home(run, memories, recipe.model)
-    spent = training.spent(filters)
+    spent = training.privacy_cost(filters)
     lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     run = replace(run, rows=[*run.rows, *lines])
     known = {m.id: knowledge_within(m) for m in members}

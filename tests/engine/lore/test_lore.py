@@ -228,8 +228,8 @@ def test_a_budget_allows_one_candidate_and_no_trials():
 def test_a_vote_counts_the_rows_that_were_held_back():
     clients = federation()
     agreement = training_room._common(clients, Training(plan=PLAN), None, FEW, None, None, (8,))
-    seats = [SiteRows(client, agreement) for client in clients]
-    for seat in seats:
+    site_rows = [SiteRows(client, agreement) for client in clients]
+    for seat in site_rows:
         folds = seat.folds
         ballots = []
         for fold in range(FEW.folds):
@@ -373,9 +373,9 @@ def test_one_round_has_few_features_and_of_numbers_curves_where_there_is_room(
 def test_one_round_sees_numbers_finer_than_their_bins():
     bins, search_space = Bins(0.0, 50.0, 5), default_space(3, numbers=True)
     common = Agreement(3, 5, search_space, bins=bins)
-    seats = [SiteRows(site, common) for site in number_sites()]
-    rows = {s.id: one_shot_rows(s.plain, search_space.one_shot, None, classes=5) for s in seats}
-    for seat in seats:
+    site_rows = [SiteRows(site, common) for site in number_sites()]
+    rows = {s.id: one_shot_rows(s.plain, search_space.one_shot, None, classes=5) for s in site_rows}
+    for seat in site_rows:
         told, found = seat.measured, rows[seat.id]
         assert torch.allclose(bins.numbers(found.start + found.target), told.y, atol=1e-4)
         assert torch.allclose(bins.numbers(found.start), told.said, atol=1e-4)
@@ -401,13 +401,13 @@ def bent_clients(bent):
 def test_votes_bend_the_one_shot_model_where_ranges_bend_the_law(bent):
     search_space = replace(default_space(3, ordered=True), candidates=ORDERED[1:2], folds=2)
     common = Agreement(3, 20, search_space, ordered=True)
-    seats = [SiteRows(client, common) for client in bent_clients(bent)]
-    with InProcess(seats, common) as process:
+    site_rows = [SiteRows(client, common) for client in bent_clients(bent)]
+    with InProcess(site_rows, common) as process:
         groups = search_space.one_shot.basis.groups(5)
         straight = solve_sums(process, groups)
         link, found = bend_sums(process, groups, straight, len(search_space.links))
     losses = [
-        sum(seat.one_shot_loss(search_space.one_shots[at], one) for seat in seats)
+        sum(seat.one_shot_loss(search_space.one_shots[at], one) for seat in site_rows)
         for at, one in ((0, straight), (link, found))
     ]
     assert (link > 0) is bent and losses[1] <= losses[0]

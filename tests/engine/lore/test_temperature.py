@@ -62,8 +62,10 @@ def _few(seed):
 def test_a_sharper_member_is_steeper_by_the_factor():
     none = torch.zeros(0, dtype=torch.float64)
     body = Linear(none, none, none.reshape(0, 1), torch.ones(1, dtype=torch.float64))
-    assert OrderMember("m", body, False, False, 1.0, 12).tempered(4.0).width == 0.5
-    assert ClassMember("m", body, False, False, 2.0).tempered(1.5).inverse_temperature == 3.0
+    assert OrderMember("m", body, False, False, 1.0, 12).with_temperature(4.0).width == 0.5
+    assert (
+        ClassMember("m", body, False, False, 2.0).with_temperature(1.5).inverse_temperature == 3.0
+    )
     # a bell of half the width is the bell to the fourth, far from its ends
     place = torch.tensor([9.0], dtype=torch.float64)
     wide, narrow = (normal_cells(place, torch.tensor([w]).double(), 20) for w in (2.4, 1.2))

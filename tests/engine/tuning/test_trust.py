@@ -9,7 +9,7 @@ from fedlore import Client, ConfigError, Examples, Knowledge, Plan
 from fedlore.core.nets import mlp
 from fedlore.engine import Local, fit
 from fedlore.engine.tuning import Tuning, tune, with_trust
-from fedlore.engine.tuning.oof import cache_logits, fold_of, held_parts
+from fedlore.engine.tuning.oof import cache_logits, fold_of, out_of_fold_parts
 
 from ..federation import CLASSES, FEATURES, federation
 
@@ -46,7 +46,7 @@ def test_held_out_rows_are_never_trained_on():
         assert all(c.test is None for c in some)
         return train(some)
 
-    cached = held_parts(clients, spy, cache_logits, folds=3, seed=0)
+    cached = out_of_fold_parts(clients, spy, cache_logits, folds=3, seed=0)
     for parts in cached.values():
         for seen, found in zip(trained, parts, strict=True):
             rows = {tuple(row) for row in found.known.x.tolist()}

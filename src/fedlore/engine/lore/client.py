@@ -25,10 +25,10 @@ class Shelf(Protocol):
     def memory(self, trial: Trial, accepted: int) -> Payload:
         """What a training left here, up to the round that the server merged last."""
 
-    def kept(self, trial: Trial) -> Payload | None:
+    def full_training(self, trial: Trial) -> Payload | None:
         """What a training of full length left here; None where this client missed its end."""
 
-    def fitted(self, key: str) -> bool:
+    def has_model(self, key: str) -> bool:
         """Whether the model of this very task is kept already."""
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
@@ -81,7 +81,7 @@ class LoreClient:
     def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
         key, trial = digest(task), Trial.read(task.trial)
-        if self._shelf.fitted(key):
+        if self._shelf.has_model(key):
             return {}  # asked again: the same task would give the same model
         found = self._stacked(trial, task)
         start = read_starts(task.sent["start"])[0] if "start" in task.sent else None
@@ -100,7 +100,7 @@ class LoreClient:
             main, folds = self._own(trial, part_of(sent, "main"), memory), self._folds(trial, sent)
             one_shot = None
             if "one_shot" in sent:
-                one_shot = self.rows.common.search_space.found(sent["one_shot"])
+                one_shot = self.rows.common.search_space.read_posterior(sent["one_shot"])
             self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
         return self._kept[1]
 
@@ -110,7 +110,7 @@ class LoreClient:
         for fold in range(self.rows.common.search_space.folds):
             part = part_of(sent, str(fold))
             trial = Trial(main.candidate, fold, main.rounds)
-            memory = self._shelf.kept(trial)
+            memory = self._shelf.full_training(trial)
             if not part or (memory is None and self._remembers(trial)):
                 return []
             found.append(self._own(trial, part, memory or {}))

@@ -71,7 +71,7 @@ class SiteRows:
         if self.common.bins is not None:
             said = self.measured.bins.numbers(model.leave_out(rows)[0])
             return float(self.number_losses(within(said, self.measured)).sum())
-        return float(self.class_losses(model.held_out(rows), self._heard).sum())
+        return float(self.class_losses(model.out_of_fold_logits(rows), self._heard).sum())
 
     def class_losses(self, logits: Tensor, known: Examples) -> Tensor:
         """What each row costs by the metric, else its likelihood, (n,)."""

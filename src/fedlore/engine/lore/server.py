@@ -25,7 +25,7 @@ STATE = "state."  # before the names of a state's bundles in a step
 class DoneStep:
     """Something that is done, as it can be written down."""
 
-    name: str  # gram, a trial's name, settle
+    name: str  # gram, a trial's name, ensemble
     payload: Payload = field(default_factory=dict)
     accepted: Mapping[str, int] = field(default_factory=dict)
     withheld: str = ""  # why it was done without what it is about
@@ -84,7 +84,7 @@ def conduct(
     private: bool = False,
     salt: str | None = None,
 ) -> Outcome:
-    """Sums, trials, votes, the main training, and the word to settle.
+    """Sums, trials, votes, the main training, and the task to fit ensembles.
 
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
     With a `salt`, where sums alone are seen, every training has a start of its own.
@@ -160,7 +160,7 @@ class _Work:
             trial=str(trial),
         )
         payload: Payload = {"vote": sum_replies(self.transport, task)}
-        if trial.rounds == self.common.rounds:  # its networks may be needed to settle
+        if trial.rounds == self.common.rounds:  # its networks may be needed by ensembles
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
         return self.progress.add(DoneStep(str(trial), payload, run.accepted))
 

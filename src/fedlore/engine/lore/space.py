@@ -58,7 +58,7 @@ class Candidate:
         if self.slope is not None and self.head != "shaped":
             raise ConfigError("slope belongs to head = shaped")
         if self.head == "shaped" and (self.reach is not None or self.reread):
-            raise ConfigError("head = shaped has no reach, and hears the expert as he speaks")
+            raise ConfigError("head = shaped has no reach and no reread")
 
     def __str__(self) -> str:
         if self.head != "classes":
@@ -211,7 +211,7 @@ class SearchSpace:
             return ()
         return (self.one_shot, *(replace(self.one_shot, link=link) for link in self.links))
 
-    def found(self, sent: Params) -> tuple[OneShot, Posterior]:
+    def read_posterior(self, sent: Params) -> tuple[OneShot, Posterior]:
         """The one-shot model that was chosen, from what the server sends of it."""
         return self.one_shot_at(sent), Posterior.of(sent)
 
@@ -424,5 +424,5 @@ class Agreement:
         """Whether the expert's word comes as columns of the rows."""
         return self.bins is not None and candidate.hears and candidate.head == "classes"
 
-    def scaled(self, scaler: Scaler | None) -> "Agreement":
+    def with_scaler(self, scaler: Scaler | None) -> "Agreement":
         return replace(self, scaler=scaler)

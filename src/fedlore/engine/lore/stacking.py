@@ -99,7 +99,7 @@ class SiteModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenMembers:
     """Members that count, by name their weights, and what they say together of unseen rows."""
 
     among: tuple[StackMember, ...]
@@ -126,7 +126,7 @@ class Stack(ABC):
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
 
-    def seen(self, main: Params) -> StackMember:
+    def in_sample(self, main: Params) -> StackMember:
         """The main network on the rows that it was trained on."""
         folds = [main] * self.site.common.search_space.folds
         return self._as_member(out_of_fold(self, folds, finish=False)[0])
@@ -190,7 +190,7 @@ class Stack(ABC):
         return self.losses(said)
 
     @abstractmethod
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         """The site's model: temperature or width, row trust, and its report."""
 
 
@@ -266,7 +266,7 @@ def fit_ensemble(
 
 def choose_members(
     members: Sequence[StackMember], stack: Stack, seen: StackMember | None = None
-) -> Chosen:
+) -> ChosenMembers:
     """Weights from rows that no member had seen, and the site's report.
 
     Where no network could be tried on unseen rows it gets what shared members start with, unless
@@ -304,7 +304,7 @@ def choose_members(
         members, kept, share, mixed, report = keep_local(members, stack, said[LOCAL_BEST], report)
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
-    return Chosen(tuple(members), tuple(models), tuple(weights), share, mixed, report)
+    return ChosenMembers(tuple(members), tuple(models), tuple(weights), share, mixed, report)
 
 
 def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
@@ -372,7 +372,7 @@ class ClassStack(Stack):
             return [StackMember(ONE_SHOT, judged.held, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), k)
         allowed = client.data.allowed if client.injected else None
-        said = mask_logits(one_shot_model.held_out(rows), allowed)
+        said = mask_logits(one_shot_model.out_of_fold_logits(rows), allowed)
         return [
             StackMember(
                 ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
@@ -424,12 +424,12 @@ class ClassStack(Stack):
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
 
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, share, members = self.site.common, chosen.share, chosen.among
         kept = [member for member in members if member.name in share]
         factor = best_factor(kept, share, self.y)
         ensemble = Ensemble(
-            tuple(model.tempered(factor) for model in chosen.members),
+            tuple(model.with_temperature(factor) for model in chosen.members),
             chosen.weights,
             share[NETWORK],
             share.get(EXPERT, 0.0),
@@ -529,7 +529,7 @@ class NumberStack(Stack):
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.site.number_losses(said)
 
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, measured, share = self.site.common, self.measured, chosen.share
         trust, mixed = trust_numbers(
             self.knowledge,

@@ -104,7 +104,7 @@ class InProcess:
                 self.memories[trial, name] = memory.settle(task.accepted.get(name, 0))
             self.close()
 
-    def finished(self, trial: Trial) -> Mapping[str, Payload]:
+    def memories_after(self, trial: Trial) -> Mapping[str, Payload]:
         """What each site remembers after the main training, its last steps included."""
         assert trial.fold == MAIN
         found = {}
@@ -124,10 +124,10 @@ class _Memory:
     def memory(self, trial: Trial, accepted: int) -> Payload:
         return self._process.memories.get((trial, self._name), {})
 
-    def kept(self, trial: Trial) -> Payload | None:
+    def full_training(self, trial: Trial) -> Payload | None:
         return self.memory(trial, 0)
 
-    def fitted(self, key: str) -> bool:
+    def has_model(self, key: str) -> bool:
         return False
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
@@ -148,7 +148,7 @@ def train_lore(
     progress: Progress | None = None,
     door: Callable[[Transport], Transport] | None = None,  # what stands before the server
 ) -> Fitted[Any]:
-    """Choose the recipe by trials on training rows, train it, and let every site settle.
+    """Choose the recipe by trials on training rows, train it, and let every site fit its ensemble.
 
     With `shaped` the networks keep shapes; None: where any site has some.
     """
@@ -162,18 +162,18 @@ def train_lore(
     dp = training.privacy is not None and training.privacy.dp is not None
     if dp:
         common.search_space.refuse_dp()
-    seats = [SiteRows(site, common) for site in sites]
-    plain = [seat.plain for seat in seats]
+    site_rows = [SiteRows(site, common) for site in sites]
+    plain = [site.plain for site in site_rows]
     first = common.recipe(common.search_space.candidates[0])
     filters = training.filters(first, len(sites), sums=first.one_shot is not None)
-    common = common.scaled(training.scaler(plain, filters))
+    common = common.with_scaler(training.scaler(plain, filters))
     sites = [s.encode(common.scaler) if isinstance(s, Client) else s for s in sites]
-    seats = [SiteRows(site, common) for site in sites]
+    site_rows = [SiteRows(site, common) for site in sites]
     progress = progress or Progress()
     if training.on_round is not None:
         heard = training.on_round
         progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
-    with InProcess(seats, common, engine=training.engine, workers=training.workers) as process:
+    with InProcess(site_rows, common, engine=training.engine, workers=training.workers) as process:
         reached = guard_transport(process, filters) if filters else process
         found = conduct(
             reached if door is None else door(reached),
@@ -183,20 +183,20 @@ def train_lore(
             private=dp,
             salt="" if any(one.hides for one in filters) else None,
         )
-        memories, private = process.finished(found.trial), process.models
+        memories, private = process.memories_after(found.trial), process.models
     recipe = common.recipe(found.candidate)
     like = replace(common, device=None).model(found.candidate)
     run, at_home = bring_home(found.run, dict(memories), like)
     recipe = replace(recipe, model=like)
-    spent = training.spent(filters)
-    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
-    told += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
-    told.append({"round": run.round, "recipe": str(found.candidate)})
-    task = seats[0].task(found.candidate)
+    spent = training.privacy_cost(filters)
+    lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    lines += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
+    lines.append({"round": run.round, "recipe": str(found.candidate)})
+    task = site_rows[0].task(found.candidate)
     fitted: Fitted[Any] = Fitted(
         task,
         recipe,
-        replace(run, rows=[*run.rows, *told]),
+        replace(run, rows=[*run.rows, *lines]),
         {s.id: private[s.id].knowledge if s.injected else knowledge_within(s) for s in sites},
         at_home,
         spent,
@@ -255,8 +255,8 @@ def _common(
         made = server(model if isinstance(model, nn.Module) else model(False))
         if not keeps_shapes(made):
             raise ConfigError(
-                "where sites have shapes lore tries networks alone that keep them whatever their "
-                f"weights are: leave the model out, got a {type(made).__name__}"
+                "where sites have shapes lore tries only networks that keep them: leave the model "
+                f"out, got a {type(made).__name__}"
             )
     if isinstance(model, nn.Module):
         given = model

@@ -98,7 +98,7 @@ def fold_of(client: Client | NumberClient, folds: int, seed: int) -> Tensor:
     return fold
 
 
-def held_parts(
+def out_of_fold_parts(
     clients: Sequence[Any],
     train: Train,
     cache: Cache[T],

@@ -30,9 +30,9 @@ from .oof import (
     Train,
     cache_logits,
     check_folds,
-    held_parts,
     hits,
     most_hits,
+    out_of_fold_parts,
 )
 from .rowtrust import class_costs, learn_rows, number_costs
 
@@ -112,7 +112,9 @@ def tune(
     found: dict[str, list[tuple[float, list[Any]]]] = {}
     for value in tried:
         trial = [_with_training_trust(client, value) for client in clients]
-        held = held_parts(trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out)
+        held = out_of_fold_parts(
+            trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out
+        )
         for client in trial:
             if client.id in held and rule.chooses(client):
                 found.setdefault(client.id, []).append((client.knowledge.trust, held[client.id]))

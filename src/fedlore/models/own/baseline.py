@@ -78,7 +78,7 @@ class JudgedOutputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class FamilyTrial:
     """A family in one mode at its best setting."""
 
     family: Family
@@ -118,15 +118,15 @@ def try_family(
     part: Tensor,  # (n,) folds
     modes: Sequence[Mode],
     judge: _Judge,
-) -> list[Tried]:
+) -> list[FamilyTrial]:
     """One entry per mode; the first mode tries every setting, the others those near its best."""
-    found: list[Tried] = []
+    found: list[FamilyTrial] = []
     settings = family.settings
     for mode in modes:
         outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
         each = [judge(one) for one in outputs]
         best = min(range(len(each)), key=lambda i: each[i].error)
-        found.append(Tried(family, mode, settings[best], each[best]))
+        found.append(FamilyTrial(family, mode, settings[best], each[best]))
         if mode is modes[0]:
             settings = family.near(settings[best])
         tell_step(f"own models, {family.name}")
@@ -156,7 +156,7 @@ def predict_held_out(
     return found + sight.start[:, None] if mode.over else found
 
 
-def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
+def fit_whole(tried: FamilyTrial, sight: Sight, target: Tensor) -> Body:
     """The model of a trial on all rows."""
     made: Body = tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
     return made
@@ -339,7 +339,7 @@ def own_numbers(
             mode, width = one.mode, one.judged.width
             member = NumberMember(one.name, body, mode.hears, mode.over, width)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
-    return Own(_kept(found, signs), part)
+    return Own(_keep_signs(found, signs), part)
 
 
 CORRECTING = Mode(", correcting the federation", hears=True, over=True)
@@ -401,7 +401,7 @@ def own_order(
     if signs is None and len(known) >= ROWS_OF_A_CLASS * classes:
         families = _class_families(classes, fold_seed(seed, site), len(known), "unordered ")
         found += _try_classes(families, known, part, _nll)
-    return Own(_kept(found, signs), part)
+    return Own(_keep_signs(found, signs), part)
 
 
 def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
@@ -494,7 +494,7 @@ def _heard_modes(modes: Sequence[Mode], signs: Tensor | None) -> Sequence[Mode]:
     return [m for m in modes if not (m.over and lost) and not (m.hears and deaf)]
 
 
-def _kept(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ...]:
+def _keep_signs(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ...]:
     """Those that keep the signs: what a library promises is looked at, not believed."""
     return tuple(one for one in found if signs is None or keeps_signs(one.member, signs))
 

@@ -158,7 +158,7 @@ class OrderMember:
         place = _place(self, see_order(known, self.classes))
         return mask_logits(log_masses(place, self.width, self.classes), known.allowed)
 
-    def tempered(self, factor: float) -> "OrderMember":
+    def with_temperature(self, factor: float) -> "OrderMember":
         """Log-probabilities so many times as steep: a bell less wide by the root."""
         return replace(self, width=self.width / math.sqrt(factor))
 
@@ -180,7 +180,7 @@ class ClassMember:
             known.allowed,
         )
 
-    def tempered(self, factor: float) -> "ClassMember":
+    def with_temperature(self, factor: float) -> "ClassMember":
         """Log-probabilities so many times as steep."""
         return replace(self, inverse_temperature=self.inverse_temperature * factor)
 
@@ -356,7 +356,7 @@ def _bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
     alike = all(len(own[name]) == c for name in ("low", "high", "mean", "scale", "weight"))
     fits = alike and own["weight"].shape[1] == len(own["constant"])
     if not fits or not bool(((column >= 0) & (column < inputs)).all()):
-        raise FedloreError(f"member {place} is no bent model over {inputs} inputs")
+        raise FedloreError(f"member {place} is not a bent model over {inputs} inputs")
     if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
         raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
     return Bent(**own)
@@ -394,7 +394,7 @@ def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
         and bool(((own["output"] >= 0) & (own["output"] < len(own["base"]))).all())
     )
     if not sound:
-        raise FedloreError(f"member {place} is no set of trees over {inputs} inputs")
+        raise FedloreError(f"member {place} is not a set of trees over {inputs} inputs")
     return Trees(**own, depth=_depth(place, feature, child, roots))
 
 
