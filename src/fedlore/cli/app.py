@@ -88,7 +88,7 @@ def _guard(
     inner = command.callback
     assert inner is not None
     if set(writes.values()) - set(CONTINUED):
-        help = "Replace what is there, if it is of the kind that is written."
+        help = "Overwrite an output of the same kind."
         command.params.append(TyperOption(param_decls=["--force"], is_flag=True, help=help))
 
     def guarded(force: bool = False, **given: object) -> object:

@@ -69,13 +69,13 @@ CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100)
 
 
 def bench(
-    device: Annotated[str, typer.Option(help="cpu, or cuda for a card.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seconds: Annotated[float, typer.Option(min=0.1, help="Time for each measurement.")] = 2.0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the last column; all cores.")
+        int | None, typer.Option(min=1, help="Processes of the last column; all cores by default.")
     ] = None,
 ) -> None:
-    """Train simulated clients with every engine and show how long one step of one client takes."""
+    """Measure how long a training step of one client takes with each engine."""
     if device not in ("cpu", "cuda"):
         raise ConfigError(f"device must be cpu or cuda, got '{device}'")
     if device == "cuda" and not torch.cuda.is_available():

@@ -42,14 +42,13 @@ def run(
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
     accept: AcceptOption = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop where the check-up of a site warns.")
+        bool, typer.Option("--strict", help="Stop if the check of a site's data warns.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How often all is drawn; two or more give intervals.")
+        int | None, typer.Option(min=1, help="How many seeds to run; two or more give intervals.")
     ] = None,
     time_limit: Annotated[
-        str | None,
-        typer.Option(help="Such as 90s, 10m, 2h: what does not fit is left out, and named."),
+        str | None, typer.Option(help="Such as 90s, 10m, 2h: what does not fit is left out.")
     ] = None,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
