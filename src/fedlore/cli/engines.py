@@ -9,7 +9,6 @@ from typing import Annotated
 import torch
 import typer
 from rich.text import Text
-from torch import nn
 from torch.nn.functional import one_hot
 
 from ..algorithms import FedAvg, Plan, facts_of, installed_algorithms, settings_of
@@ -44,7 +43,8 @@ def algorithms() -> None:
         facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
-            lines.append(f"{_sign(s.name, s.symbol)} = {_show(s.default)}: {s.meaning}")
+            name = f"{s.name} ({s.symbol})" if s.symbol else s.name
+            lines.append(f"{name} = {_show(s.default)}: {s.meaning}")
         if facts.note:
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")
@@ -52,10 +52,6 @@ def algorithms() -> None:
     screen.show(table)
     screen.say("down + up: what a client gets and returns in a round, in multiples of the model.")
     screen.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
-
-
-def _sign(name: str, symbol: str) -> str:
-    return f"{name} ({symbol})" if symbol else name
 
 
 def _show(value: object) -> str:
@@ -89,7 +85,8 @@ def bench(
     for kind, count in FLEETS if device == "cpu" else CARD:
         clients = _clients(kind, count)
         bare = [c.bare() for c in clients]
-        recipe = Recipe(_model(kind).to(device), FedAvg(), Plan())
+        model = mlp(54, 7) if kind == "mlp" else lenet5(10)
+        recipe = Recipe(model.to(device), FedAvg(), Plan())
         engines: list[Callable[[], Local | Stacked]] = [
             partial(Local, clients[:5], recipe),
             partial(Stacked, clients, recipe),
@@ -116,10 +113,6 @@ def _clients(kind: str, count: int) -> list[Client]:
     whole = Examples(x, y, one_hot(guess, k).float(), allowed)
     parts = (whole[i * rows : (i + 1) * rows] for i in range(count))
     return [Client(f"{i:05d}", part, Knowledge(trust=0.3)) for i, part in enumerate(parts)]
-
-
-def _model(kind: str) -> nn.Module:
-    return mlp(54, 7) if kind == "mlp" else lenet5(10)
 
 
 def _measure(engine: Local | Stacked, recipe: Recipe, seconds: float, device: str) -> float:

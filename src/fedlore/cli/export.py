@@ -69,7 +69,8 @@ def export(
         write_bundle(found, out)
         screen.say(
             f"{found.client}: {found.task}, {len(found.schema.features)} features, "
-            f"{len(found.schema.classes)} {_parts(found)}, written to {out}"
+            f"{len(found.schema.classes)} {'bins' if found.task == 'regression' else 'classes'}, "
+            f"written to {out}"
         )
         screen.say(f"fingerprint {found.fingerprint}")
     if onnx is not None:
@@ -84,10 +85,6 @@ def export(
 
 def _is_bundle(source: Path) -> bool:
     return source.is_file() or (source / "manifest.sha256").is_file()
-
-
-def _parts(bundle: Bundle) -> str:
-    return "bins" if bundle.task == "regression" else "classes"
 
 
 def _find(

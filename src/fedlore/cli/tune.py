@@ -136,10 +136,7 @@ def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Tex
             rows.append((client, "kept", "kept", "no expert, or too few rows", ""))
         else:
             at = "row by row" if mine.formula else f"{mine.reliance:.2f}"
-            rows.append((client, f"{mine.trust:.2f}", at, _score(mine), str(mine.rows)))
+            score = f"{100 * mine.ta:.1f} %" if mine.rmse is None else f"{mine.rmse:.4g}"
+            rows.append((client, f"{mine.trust:.2f}", at, score, str(mine.rows)))
     head = ("site", "in training", "at prediction", scored, "rows")
     return TextTable.of("λ that each site chose for itself", head, rows)
-
-
-def _score(mine: Trust) -> str:
-    return f"{100 * mine.ta:.1f} %" if mine.rmse is None else f"{mine.rmse:.4g}"
