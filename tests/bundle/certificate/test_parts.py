@@ -206,7 +206,10 @@ def claims(*parts, **changed):
     return {one["claim"]: one for one in claims_of(replace(facts, **changed))}
 
 
-RANGE, FIRST = SAYS.format("range", "range", "intersect"), SAYS.format("predict", "predict", "first")
+RANGE, FIRST = (
+    SAYS.format("range", "range", "intersect"),
+    SAYS.format("predict", "predict", "first"),
+)
 UNIQUE = FIRST.replace("first", "unique")
 ALWAYS = ["inside-range", "finite-weights", "never-empty"]
 
