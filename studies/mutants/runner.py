@@ -1,8 +1,8 @@
 """`make mutants`: every drawn mutant alone in a copy of the tree, and whether a test notices.
 
-The quick tests are run once unchanged, which tells who runs which function (`nearness.py`). Then
-each mutant is shown to the tests that run its function, the nearest first, until one fails or they
-have computed for so many seconds: what they do not notice in that time has survived.
+The quick tests are run once unchanged, which tells who runs which block (`nearness.py`). Then
+each mutant is shown to the tests that run its block, the quickest of the nearest first, until one
+fails or they have computed for so many seconds: what they do not notice in that time has survived.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from .nearness import Nearness, Trace, files_that_say
 #: Loaded before the fork: what takes seconds and holds nothing of fedlore.
 _HEAVY = ("torch", "scipy.optimize", "onnx", "onnxruntime", "sklearn.ensemble", "pandas")
 _FAILED, _BROKEN, _NONE = 1, 2, 5  # pytest's own: failed, could not even be read, no quick test
+_PARTS = 6  # of the tests for each worker, as they are traced
 _EACH = 30.0  # seconds of computing for one test: what takes longer goes on for ever
 _WAITED = 100  # seconds by the clock for one test: so does what waits longer
 SAID, TRACED = "said.txt", "traced.json"  # beside a copy's own files
@@ -221,6 +222,8 @@ def _fork(
         ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
         for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
             del sys.modules[name]
+        if isinstance(plugin, Trace):
+            plugin.begin(tree / "traced")
         options = ["-m", marks, "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
         options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
         if find_spec("pytest_timeout"):
@@ -259,33 +262,28 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def trace(path: Path, copies: Sequence[Path], last: Path | None = None) -> Nearness:
-    """Who runs which function, read from a file or found by one run of all quick tests.
-
-    Files that took long the `last` time are begun first.
-    """
+def trace(path: Path, copies: Sequence[Path]) -> Nearness:
+    """Who runs which block, read from a file or found by one run of all quick tests."""
     if not path.exists():
-        took: dict[str, float] = {}
-        for test, seconds in (Nearness.read(last).seconds if last else {}).items():
-            file = test.partition("::")[0]
-            took[file] = took.get(file, 0.0) + seconds
-        files = sorted(files_of_tests(ROOT), key=lambda file: -took.get(file, 0.0))
-        trace_of(files, copies).write(path)
+        files = files_of_tests(ROOT)
+        number = _PARTS * len(copies)
+        parts = [part for i in range(number) if (part := files[i::number])]
+        trace_of(parts, copies).write(path)
     return Nearness.read(path)
 
 
-def trace_of(files: Sequence[str], copies: Sequence[Path]) -> Trace:
-    """What the quick tests of these files run, unchanged."""
+def trace_of(parts: Sequence[Sequence[str]], copies: Sequence[Path]) -> Trace:
+    """What the quick tests of these files run, unchanged; each part has a process of its own."""
     together = Trace(ROOT / SOURCE)
 
-    def start(file: str, tree: Path) -> int:
-        return _fork(tree, [file], Trace(tree / SOURCE), 7200, stop=False)
+    def start(files: Sequence[str], tree: Path) -> int:
+        return _fork(tree, files, Trace(tree / SOURCE), 7200, stop=False)
 
-    for file, tree, code, _ in side_by_side(files, copies, start):
+    for files, tree, code, _ in side_by_side(parts, copies, start):
         if code in (0, _FAILED, _NONE):
             together.add(tree / TRACED)
         else:
-            together.failed.append(file)
+            together.failed += files
     return together
 
 
@@ -322,12 +320,9 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds; begin none later")
-    parser.add_argument("--last", type=Path, help="such a file of an earlier run, for the order")
     parser.add_argument("--slow", type=float, help="ask slow tests too, beginning none later")
     parser.add_argument("--least", type=float, default=0.85)
-    parser.add_argument(
-        "--near", type=Path, help="a file for who runs which function, for a next run"
-    )
+    parser.add_argument("--near", type=Path, help="a file for who runs which block, for a next run")
     args = parser.parse_args(said)
     mutants = [m for m in draw(args.drawn, seed=args.seed) if args.only in m.file]
     for name in _HEAVY:
@@ -335,7 +330,7 @@ def main(said: Sequence[str] | None = None) -> int:
             __import__(name)
     begun, fates = time.monotonic(), []
     with trees(args.workers) as copies:
-        near = trace(args.near or copies[0] / "nearness.json", copies, args.last)
+        near = trace(args.near or copies[0] / "nearness.json", copies)
         if near.failed:
             print(f"{len(near.failed)} fail without a mutant and are left out:", *near.failed)
         left = args.within - (time.monotonic() - begun)
