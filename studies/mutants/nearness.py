@@ -33,6 +33,8 @@ class Trace:
     What the source's files say is changed as they are loaded: every block begins with a note.
     """
 
+    anew = True  # nothing that is loaded notes anything
+
     def __init__(self, source: Path) -> None:
         self.source = f"{source}/"
         self.ran: dict[str, tuple[float, list[str]]] = {}

@@ -7,6 +7,8 @@ fails or they have computed for so many seconds: what they do not notice in that
 
 import argparse
 import contextlib
+import gc
+import importlib
 import math
 import os
 import resource
@@ -21,6 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TypeVar
 
 import pytest
@@ -86,7 +89,9 @@ def run(
     def start(mutant: Mutant, tree: Path) -> int:
         put(tree / SOURCE / mutant.file, mutant)
         tests = near.tests(mutant, limit / 2) if marks == QUICK else files_that_say(mutant)
-        return _fork(tree, tests or [NOTHING], _Clock(), limit, near.failed, marks=marks)
+        load([mutant.file, *(test.partition("::")[0] for test in tests)])
+        clock = _Clock(mutant)
+        return _fork(tree, tests or [NOTHING], clock, limit, near.failed, marks=marks)
 
     for mutant, tree, code, seconds in side_by_side(mutants, copies, start, within):
         put(tree / SOURCE / mutant.file)
@@ -94,6 +99,38 @@ def run(
         killed = code in (_FAILED, _BROKEN) or code < 0
         usual = "killed" if killed else "cannot be asked"
         yield Fate(mutant, how.get(code, usual), seconds, _first_failure(tree / SAID))
+
+
+def load(files: Iterable[str]) -> None:
+    """Modules of ours and of the tests, before the fork: so each is read once for all mutants."""
+    for file in files:
+        with contextlib.suppress(Exception):  # whoever runs it says what is wrong
+            importlib.import_module(module_of(file))
+
+
+def module_of(file: str) -> str:
+    """The name of a module below the root, or below src."""
+    return ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
+
+
+def swap(mutant: Mutant) -> None:
+    """The fault into the functions that are loaded, each of which keeps its place."""
+    path = ROOT / SOURCE / mutant.file
+    importlib.import_module(module_of(mutant.file))
+    whole = compile(mutant.apply(path.read_text()), str(path), "exec", dont_inherit=True)
+    name = mutant.blocks[-1].partition("#")[0]  # the outermost; what stands in it is part of it
+    (code,) = (one for one in codes_in(whole) if one.co_qualname == name)
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == str(path):
+            if one.__code__.co_qualname == name:
+                one.__code__ = code
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from codes_in(one)
 
 
 def put(file: Path, mutant: Mutant | None = None) -> None:
@@ -174,7 +211,15 @@ def _test_of(line: str) -> str:
 
 
 class _Clock:
-    """Ends all with a failure where a test computes for too long: it would go on for ever."""
+    """Puts in the fault, and ends all where a test computes for too long: it would not end."""
+
+    def __init__(self, mutant: Mutant | None = None) -> None:
+        self.mutant = mutant
+        self.anew = mutant is None  # without a fault, everything as its files say
+
+    def begin(self, bytecode: Path) -> None:
+        if self.mutant is not None:
+            swap(self.mutant)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -193,7 +238,7 @@ class _Clock:
 def _fork(
     tree: Path,
     tests: Sequence[str],
-    plugin: object,
+    plugin: "Trace | _Clock",
     limit: float,
     without: Sequence[str] = (),
     *,
@@ -213,18 +258,18 @@ def _fork(
         os.dup2(out, 1)
         os.dup2(out, 2)
         sys.stdout = sys.stderr = os.fdopen(out, "w")
-        os.chdir(tree)
         source = str(tree / "src")
         before = os.environ.get("PYTHONPATH")  # for the processes that tests start
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, before]))
-        sys.path[:0] = [source, str(tree)]
-        # whoever calls this from a test has the tree's own code loaded, not that of the copy
-        ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
-        for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
-            del sys.modules[name]
-        if isinstance(plugin, Trace):
-            plugin.begin(tree / "traced")
+        os.chdir(tree if plugin.anew else ROOT)
+        if plugin.anew:
+            sys.path[:0] = [source, str(tree)]
+            ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
+            for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
+                del sys.modules[name]
+        plugin.begin(tree / "traced")
         options = ["-m", marks, "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
+        options += ["--assert=plain"]  # modules are loaded already
         options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
         if find_spec("pytest_timeout"):
             options += ["-o", f"timeout={_WAITED}"]
