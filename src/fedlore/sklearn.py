@@ -268,7 +268,7 @@ class KnowledgeClassifier(_ClassSite):
     def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
         """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
         known, examples, spoken = self._open_classes(X, y)
-        if _is_network(self.estimator):
+        if self.estimator == "network":
             self._train(Client(_NAME, examples, known), len(spoken))
         else:
             heard = known.annotate(examples, Classes(tuple(map(str, spoken))))
@@ -323,7 +323,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         self.bins_ = _choose_bins(self, _tensor(numbers), known)
         task = Regression(self.bins_, self.ordinal, self._hears())
         measured = Measured(_tensor(rows), _tensor(numbers))
-        if _is_network(self.estimator):
+        if self.estimator == "network":
             self._train(NumberClient(_NAME, measured, known), self.bins_.k, task)
             return self
         about = known.of_number(self.bins_).annotate(measured)
@@ -516,17 +516,14 @@ def _choose_bins(asked: Any, y: Tensor, known: Knowledge) -> Bins:
     return Bins.around(y, asked.bins)
 
 
-def _is_network(estimator: object) -> bool:
-    return isinstance(estimator, str) and estimator == "network"
-
-
 def _read(known: object, word: Literal["class", "number"]) -> Knowledge:
     """Knowledge of this axis: as it is, from its file, or none at all."""
-    found = Knowledge.read(known) if isinstance(known, str | Path) else known or Knowledge()
+    path = isinstance(known, str | Path)
+    found = Knowledge.read(known) if path else known or Knowledge()  # type: ignore[arg-type]
     if not isinstance(found, Knowledge):
         raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
     # what was made in Python says only of a number what it is about
-    if found.answers.word != word and (word == "class" or isinstance(known, str | Path)):
+    if found.answers.word != word and (word == "class" or path):
         raise ConfigError(f"this knowledge is about a {found.answers.word}, not about a {word}")
     return found
 

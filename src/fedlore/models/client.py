@@ -223,6 +223,10 @@ class NumberClient:
         """How its rows reach a network, where features are not plain numbers."""
         return None if self.numeric else _inputs(self.knowledge.schema, self.data.x)
 
+    def encode(self, scaler: Scaler | None) -> "NumberClient":
+        """The same: its rows are encoded where they enter a task."""
+        return self
+
     def score(self, personal: PersonalRegressor) -> dict[str, float]:
         """The scores of a personal model's numbers on the client's test rows."""
         if self.test is None or self.test.y is None:

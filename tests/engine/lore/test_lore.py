@@ -52,6 +52,7 @@ from fedlore.models.own import baseline
 from fedlore.privacy.filters import SumWithheld
 
 from ..federation import CLASSES, FEATURES, federation
+from ..sums import Sums, posterior_of
 
 PLAN = Plan(epochs=1, batch=16)
 FEW = SearchSpace(
@@ -505,6 +506,6 @@ def test_without_the_sums_behind_a_bend_the_straight_model_stays(monkeypatch):
     groups = torch.zeros(2, dtype=torch.long)
     x = torch.randn(30, 2, generator=stream("straight"), dtype=torch.float64)
     rows = one_shot.OneShotRows(x, x[:, 0], torch.zeros(30).double(), None)
-    found = one_shot.fit_one_shot(one_shot._Sums({"a": rows}), groups, links=2, noised=False)
-    straight = one_shot.posterior_of({"a": rows}, groups)
+    found = one_shot.fit_one_shot(Sums({"a": rows}), groups, links=2, noised=False)
+    straight = posterior_of({"a": rows}, groups)
     assert int(found["link"]) == 0 and torch.equal(found["mean"], straight.mean)

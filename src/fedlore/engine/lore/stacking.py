@@ -21,7 +21,6 @@ from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
-from ...models.client import NumberClient
 from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
@@ -198,7 +197,7 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> Stack | None:
     """The stack for what a site learns; None where it has too few rows to choose by."""
     if rows.folds is None:
         return None
-    if isinstance(rows.member, NumberClient):
+    if rows.common.bins is not None:
         return None if rows.measured.y is None else NumberStack(rows, candidate)
     return None if rows.member.data.y is None else ClassStack(rows, candidate)
 

@@ -167,7 +167,7 @@ def train_lore(
     first = common.recipe(common.search_space.candidates[0])
     filters = training.filters(first, len(sites), sums=first.one_shot is not None)
     common = common.with_scaler(training.scaler(plain, filters))
-    sites = [s.encode(common.scaler) if isinstance(s, Client) else s for s in sites]
+    sites = [site.encode(common.scaler) for site in sites]
     site_rows = [SiteRows(site, common) for site in sites]
     progress = progress or Progress()
     if training.on_round is not None:
@@ -218,9 +218,12 @@ def _fit_sites(
     sites = cast(Sequence[Client | NumberClient], members)
     if model is None:
         return list(sites)
-    made = model if isinstance(model, nn.Module) else model(False)
-    fitted = fit_inputs([task.enter(site) for site in sites], server(made))
+    fitted = fit_inputs([task.enter(site) for site in sites], _network_of(model))
     return [replace(s, numeric=f.numeric) for s, f in zip(sites, fitted, strict=True)]
+
+
+def _network_of(model: nn.Module | ModelMaker) -> nn.Module:
+    return server(model if isinstance(model, nn.Module) else model(False))
 
 
 def _common(
@@ -252,7 +255,7 @@ def _common(
         search_space = replace(search_space, metric=metric)
     maker: ModelMaker | None = None
     if shaped and model is not None:
-        made = server(model if isinstance(model, nn.Module) else model(False))
+        made = _network_of(model)
         if not keeps_shapes(made):
             raise ConfigError(
                 "where sites have shapes lore tries only networks that keep them: leave the model "

@@ -121,7 +121,7 @@ def _layers(
     """
     found: list[Layer] = []
     flat, images = x.ndim == 2, False
-    todo = [(name, m) for name, m in parts if not isinstance(m, nn.Identity)]
+    todo = [(name, m) for name, m in parts if type(m) is not nn.Identity]
     while todo:
         name, module = todo.pop(0)
         following = [type(m) for _, m in todo[:2]]
@@ -140,7 +140,7 @@ def _layers(
             found.append(_linear(name, module, relu, last=head and not todo))
             del todo[: int(relu)]
         elif type(module) is nn.Conv2d and not flat and set(following) == {nn.ReLU, nn.MaxPool2d}:
-            pool = next(m for _, m in todo[:2] if isinstance(m, nn.MaxPool2d))
+            pool = next(m for _, m in todo[:2] if type(m) is nn.MaxPool2d)
             found.append(_conv_pool(name, module, pool))
             images = True
             del todo[:2]

@@ -246,7 +246,7 @@ def log_masses(place: Tensor, width: float | Tensor, classes: int) -> Tensor:
     borders = torch.arange(1, classes, dtype=torch.float64, device=place.device) - 0.5
     ends = torch.nn.functional.pad(borders, (1, 0), value=-torch.inf)
     ends = torch.nn.functional.pad(ends, (0, 1), value=torch.inf)
-    sd = width.unsqueeze(-1) if isinstance(width, Tensor) else width
+    sd = torch.as_tensor(width, dtype=torch.float64, device=place.device).unsqueeze(-1)
     z = (ends - place.double().unsqueeze(-1)) / sd  # (n, k + 1)
     return log_between(z[..., :-1], z[..., 1:])
 

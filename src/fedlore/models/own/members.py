@@ -296,7 +296,7 @@ def write_own_members(
             if isinstance(value, Tensor):
                 tensors[f"{place}.{name}"] = value.contiguous()
         plain = {f.name: getattr(member, f.name) for f in fields(member) if f.name != "body"}
-        shape = {"quadratic": body.quadratic} if isinstance(body, Linear) else {}
+        shape = {"quadratic": own["quadratic"]} if "quadratic" in own else {}
         said.append({"kind": _name(KINDS, member), "body": _name(BODIES, body), **shape, **plain})
     size = sum(t.numel() * t.element_size() for t in tensors.values())
     if size > MOST_BYTES:
@@ -438,13 +438,13 @@ def _check_tensors(place: int, own: Mapping[str, Tensor], ranks: Mapping[str, in
 def _check_values(place: int, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name == "name":
-            good = isinstance(value, str) and 0 < len(value) <= 100
+            good = type(value) is str and 0 < len(value) <= 100
         elif name in ("hears", "over", "votes"):
-            good = isinstance(value, bool)
+            good = type(value) is bool
         elif name == "classes":
-            good = isinstance(value, int) and 2 <= value <= 1 << 16
-        else:  # width, sharpness
-            good = isinstance(value, int | float) and 0 < value < float("inf")
+            good = type(value) is int and 2 <= value <= 1 << 16
+        else:  # width, inverse_temperature; True is no number
+            good = type(value) in (int, float) and 0 < value < float("inf")
         if not good:
             raise FedloreError(f"{name} of member {place} cannot be {value!r}")
 

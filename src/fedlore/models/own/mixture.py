@@ -118,8 +118,8 @@ def _blend(
     rest = torch.einsum("j,jnk->nk", w, parts)
     if said is None or speaks is None:
         return rest
-    told = expert.unsqueeze(1) * said if isinstance(expert, Tensor) else expert * said
-    return (1.0 - expert * speaks).unsqueeze(1) * rest + told
+    trust = torch.as_tensor(expert, dtype=torch.float64, device=said.device)
+    return (1.0 - trust * speaks).unsqueeze(1) * rest + trust.unsqueeze(-1) * said
 
 
 def _check(members: int, weights: Sequence[float], expert: float) -> None:
