@@ -292,7 +292,7 @@ def _onnx(rows: Rows, model: OnnxModel) -> Answer:
     known = {tensor.name for tensor in graph.initializer}
     entry = next(value for value in graph.input if value.name not in known)
     seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
-    build.nodes.append(onnx.helper.make_node("Identity", [seen.own], [entry.name]))
+    build.nodes.append(onnx.helper.make_node("Identity", [seen.name], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
     output = model.output()
