@@ -20,6 +20,7 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.document import read_document
 from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import Known
+from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
 from .forms import FORMAT, Header, MixtureValues, StoredInput
@@ -243,7 +244,7 @@ def header_faults(
         "its target is another": form.schema["label"] != label,
         f"it trusts by {form.rely:g}": (form.trust, form.rely) != (said.trusts.value, known.trust)
         and not (withheld and form.trust == said.trusts.value),
-        "its features are others": form.schema["features"] != feature_values(known, missing=True),
+        "its features are others": form.schema["features"] != list_features(known.columns),
         "its classes are others": not number and form.schema["classes"] != list(known.classes),
         "its schema has another key": form.schema.keys() != {"features", "classes", "label"},
         "its rows have another shape": math.prod(form.shape) != len(known.columns)
@@ -266,21 +267,6 @@ def header_faults(
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["its network has other weights"]
     return wrong
-
-
-def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
-    """The features of the knowledge as header and graph write them."""
-    found = []
-    for one in known.columns:
-        ends = [float(end) if math.isfinite(end) else None for end in (one.low, one.high)]
-        values: dict[str, Any] = {"name": one.name, "unit": one.unit, "levels": list(one.levels)}
-        values |= {"low": ends[0], "high": ends[1]}
-        if missing:
-            values |= {"missing": one.missing} if one.may_miss else {}
-            values |= {"other": True} if one.other else {}
-            values |= {} if one.have else {"have": False}
-        found.append(values)
-    return found
 
 
 def _scales(form: Header, width: int) -> bool:

@@ -105,11 +105,7 @@ def describe_graph(schema: Schema | None, *, bins: Bins | None = None) -> dict[s
     found = {"fedlore.format": GRAPH_FORMAT, "fedlore.opset": str(OPSET)}
     if schema is None:
         return found
-    features = [
-        {"name": f.name, "unit": f.unit, "levels": f.levels} | _scope(f.low, f.high)
-        for f in schema.features
-    ]
-    found["fedlore.features"] = json.dumps(features)
+    found["fedlore.features"] = json.dumps([feature.values() for feature in schema.features])
     if bins is None:
         return found | {"fedlore.classes": json.dumps(schema.classes)}
     target = {"name": schema.label, "unit": schema.unit, "lower": bins.lower, "upper": bins.upper}
@@ -134,8 +130,3 @@ def _drop_unused(build: Builder, outputs: Sequence[str]) -> tuple[list[Any], lis
             nodes.append(node)
             wanted |= set(node.input)
     return nodes[::-1], [tensor for tensor in build.initializers if tensor.name in wanted]
-
-
-def _scope(low: float, high: float) -> dict[str, float | None]:
-    """The ends of a scope; JSON has no infinite numbers."""
-    return {"low": low if np.isfinite(low) else None, "high": high if np.isfinite(high) else None}
