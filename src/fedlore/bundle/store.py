@@ -46,7 +46,6 @@ from .knowledge import (
     pack_signature,
     read_signature,
     restore,
-    schema_values,
     store,
     unwrap_confusion,
 )
@@ -178,7 +177,7 @@ def bundle_members(
         "model": network,
         "hears": personal.hears,
         "shape": list(row_shape(network, schema)),
-        "schema": schema_values(schema),
+        "schema": schema.values(),
         "scaling": scaling_values(inner.scaler),
         "bins": None if held.bins is None else list(held.bins.edges),
         "trust": held.trust,

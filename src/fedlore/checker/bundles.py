@@ -20,9 +20,10 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.document import read_document
 from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import Known
+from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, Header, MixtureValues, StoredInput
+from .forms import FORMAT, LAYERS, Header, MixtureValues, StoredInput
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -171,29 +172,6 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
     return []
 
 
-#: Layers that answer each row by itself, with their keys.
-_LAYERS = {
-    name: set(keys.split())
-    for name, keys in {
-        "linear": "in_features out_features bias",
-        "conv2d": "in_channels out_channels kernel_size stride padding dilation groups "
-        "padding_mode bias",
-        "max_pool2d": "kernel_size stride padding",
-        "avg_pool2d": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
-        "flatten": "start_dim end_dim",
-        "leaky_relu": "negative_slope",
-        "gelu": "approximate",
-        "dropout": "p",
-        "layer_norm": "normalized_shape eps",
-        "group_norm": "num_groups num_channels eps",
-        "sequential": "parts",
-        "deaf": "body",
-        "hearing": "trunk head classes",
-        "ordered": "trunk head line classes options",
-        "lipschitz": "hidden classes options",
-        **dict.fromkeys("as_image relu tanh sigmoid silu identity".split(), ""),
-    }.items()
-}
 _OPTIONS = {
     "ordered": {"start", "linear", "width", "reach", "hears", "between", "link"},
     "lipschitz": {"features", "hears", "start", "slope", "width"},
@@ -243,7 +221,7 @@ def header_faults(
         "its target is another": form.schema["label"] != label,
         f"it trusts by {form.rely:g}": (form.trust, form.rely) != (said.trusts.value, known.trust)
         and not (withheld and form.trust == said.trusts.value),
-        "its features are others": form.schema["features"] != feature_values(known, missing=True),
+        "its features are others": form.schema["features"] != list_features(known.columns),
         "its classes are others": not number and form.schema["classes"] != list(known.classes),
         "its schema has another key": form.schema.keys() != {"features", "classes", "label"},
         "its rows have another shape": math.prod(form.shape) != len(known.columns)
@@ -268,21 +246,6 @@ def header_faults(
     return wrong
 
 
-def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
-    """The features of the knowledge as header and graph write them."""
-    found = []
-    for one in known.columns:
-        ends = [float(end) if math.isfinite(end) else None for end in (one.low, one.high)]
-        values: dict[str, Any] = {"name": one.name, "unit": one.unit, "levels": list(one.levels)}
-        values |= {"low": ends[0], "high": ends[1]}
-        if missing:
-            values |= {"missing": one.missing} if one.may_miss else {}
-            values |= {"other": True} if one.other else {}
-            values |= {} if one.have else {"have": False}
-        found.append(values)
-    return found
-
-
 def _scales(form: Header, width: int) -> bool:
     """Whether there is a shift and a spread for each of so many inputs, and for what is heard."""
     said = form.scaling
@@ -297,7 +260,7 @@ def _scales(form: Header, width: int) -> bool:
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
     """The kinds of layers, those inside others included, that are not as they must be."""
     kind, options = layer["layer"], layer.get("options", {})
-    known = depth > 0 and layer.keys() - {"layer"} == _LAYERS.get(kind)
+    known = depth > 0 and kind in LAYERS and layer.keys() - {"layer"} == {*LAYERS[kind]}
     if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
         yield str(kind)
         return

@@ -79,3 +79,28 @@ class MixtureValues:
     members: tuple[dict[str, Any], ...]
     width: float | None = None  # of a number
     inverse_temperature: float | None = None  # of classes
+
+
+#: The layers of a network, each of which answers a row by itself, with their keys.
+LAYERS = {
+    name: keys.split()
+    for name, keys in {
+        "sequential": "parts",
+        "deaf": "body",
+        "hearing": "trunk head classes",
+        "ordered": "trunk head line classes options",
+        "lipschitz": "hidden classes options",
+        "linear": "in_features out_features bias",
+        "conv2d": "in_channels out_channels kernel_size stride padding dilation groups "
+        "padding_mode bias",
+        "max_pool2d": "kernel_size stride padding",
+        "avg_pool2d": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
+        "flatten": "start_dim end_dim",
+        "leaky_relu": "negative_slope",
+        "gelu": "approximate",
+        "dropout": "p",
+        "layer_norm": "normalized_shape eps",
+        "group_norm": "num_groups num_channels eps",
+        **dict.fromkeys("as_image relu tanh sigmoid silu identity".split(), ""),
+    }.items()
+}

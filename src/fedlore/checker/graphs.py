@@ -27,7 +27,7 @@ from ..kernel.graph.knowledge import (
     squeeze,
 )
 from ..kernel.graph.numbers import SetNodes, bound_rows, compile_number_knowledge, number_outputs
-from ..kernel.graph.ops import CODES, DOUBLE, SINGLE, Array, Ops
+from ..kernel.graph.ops import BOOL, CODES, DOUBLE, INT64, SINGLE, Array, NamedOps, Node
 from ..kernel.knowledge import Known
 from .bundles import read_json
 from .certificate import digest
@@ -36,26 +36,25 @@ from .layers import Layer, crossing, infer_shapes
 OPSET, FORMAT = 17, "1"
 NEAR = 1e-6  # by which weights may miss a sum of 1
 _OTHERWISE = "'{}' is computed otherwise than the knowledge demands"
-FLOAT, INT64, BOOL, WIDE = 1, 7, 9, 11  # types, by their numbers in ONNX
 
 
-class Hashes(Ops):
+class Hashes(NamedOps):
     """The compiler's backend that names every value by how it is computed."""
 
     def __init__(self) -> None:
-        self.rows = digest(b"rows")
+        self.rows = self.named(digest(b"rows"), DOUBLE)
         self.made: set[str] = set()
 
-    def ops(self, kind: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
-        found = [_hash(kind, inputs, attributes, results, place) for place in range(results)]
+    def make(self, kind: str, inputs: list[str], count: int, about: dict[str, Any]) -> list[str]:
+        found = [_hash(kind, inputs, about, count, place) for place in range(count)]
         self.made.update(found)
         return found
 
-    def constant(self, value: Any, dtype: Any = SINGLE) -> str:
-        return _tensor(np.asarray(value, dtype))
+    def constant(self, value: Any, dtype: Any = SINGLE) -> Node:
+        return self.named(_tensor(np.asarray(value, dtype)), dtype)
 
-    def weight(self, name: str, values: Array) -> str:
-        return _tensor(values)
+    def weight(self, name: str, values: Array) -> Node:
+        return self.named(_tensor(values), values.dtype.type)
 
 
 def _hash(kind: str, inputs: Sequence[str], about: Mapping[str, Any], count: int, at: int) -> str:
@@ -70,9 +69,9 @@ def _tensor(values: Array) -> str:
 class Output(NamedTuple):
     """What a graph must give out: its type, its shape behind the rows, and how it is computed."""
 
-    type: int
+    type: Any
     shape: tuple[int, ...]
-    value: str | None  # None: row by row, however
+    value: Node | None  # None: row by row, however
 
 
 class Graph:
@@ -143,14 +142,15 @@ class Graph:
             found = ReferenceEvaluator(self.model).run(None, {"rows": x.astype(np.float64)})
         return dict(zip(names, found, strict=True))
 
-    def guarded(self, o: Hashes, dtype: Any) -> list[tuple[str, str]]:
+    def guarded(self, o: Hashes, dtype: Any) -> list[tuple[Node, Node]]:
         """The scores that are made finite, and what comes of them, in the order of the nodes."""
         found = []
         for layer in self.layers:
             chosen = self.made.get(layer.inputs[0]) if layer.op == "Clip" else None
             if chosen is not None and chosen.op == "Where":
-                score, made = self.values[chosen.inputs[-1]], self.values[layer.outputs[0]]
-                if o.guard(score, dtype) == made:
+                score = o.named(self.values[chosen.inputs[-1]], dtype)
+                made = o.guard(score, dtype)
+                if made.name == self.values[layer.outputs[0]]:
                     found.append((score, made))
         return found
 
@@ -178,7 +178,7 @@ def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
         outputs["unapplied"] = Output(INT64, (len(known.columns),), None)
     wrong = _frame_faults(graph, outputs, len(known.columns))
     for name, one in outputs.items():
-        if one.value not in (None, graph.values.get(name)):
+        if one.value is not None and one.value.name != graph.values.get(name):
             wrong.append(_OTHERWISE.format(name))
     return wrong or _layer_faults(graph, o)
 
@@ -186,7 +186,7 @@ def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
 def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> list[str]:
     """What is wrong with inputs and outputs: names, order, types and shapes; and with the file."""
     model, inside = graph.model, graph.model.graph
-    wanted = [(name, one.type, one.shape) for name, one in outputs.items()]
+    wanted = [(name, CODES[one.type], one.shape) for name, one in outputs.items()]
     sets = [(entry.domain, entry.version) for entry in model.opset_import]
     odd = [*model.functions, *model.training_info, *inside.sparse_initializer]
     odd += [node for node in inside.node if node.domain not in ("", "ai.onnx")]
@@ -194,7 +194,7 @@ def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> li
         "its operators are not those of set 17 alone": sets not in ([("", 17)], [("ai.onnx", 17)])
         or bool(odd),
         "its input is not rows of float64": list(map(_about, inside.input))
-        != [("rows", WIDE, (width,))],
+        != [("rows", CODES[DOUBLE], (width,))],
         "its outputs are others, in another order, or of another type": list(
             map(_about, inside.output)
         )
@@ -237,7 +237,7 @@ def _class_outputs(
     """What a graph of classes must give out."""
     nodes = compile_knowledge(o, known if expert is None else replace(known, trust=expert))
     allowed = mask_range(o, nodes, known.k)
-    if graph.values.get("allowed") != allowed:
+    if graph.values.get("allowed") != allowed.name:
         raise KnowledgeError(_OTHERWISE.format("allowed"))
     dtype: Any = SINGLE
     scores = [made for _, made in graph.guarded(o, SINGLE)]
@@ -256,7 +256,7 @@ def _class_outputs(
     else:
         chosen = choose_class(o, p, nodes.prior, nodes.refused)
     return {
-        "probabilities": Output(FLOAT, (known.k,), p),
+        "probabilities": Output(SINGLE, (known.k,), p),
         "class": Output(INT64, (), chosen),
         "allowed": Output(BOOL, (known.k,), allowed),
         "refused": Output(BOOL, (), squeeze(o, nodes.refused)),
@@ -264,9 +264,9 @@ def _class_outputs(
 
 
 def _hear(
-    o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: str, expert: float | None,
-    allowed: str, dtype: Any,
-) -> str:  # fmt: skip
+    o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: Node, expert: float | None,
+    allowed: Node, dtype: Any,
+) -> Node:  # fmt: skip
     """The mixture with the expert's part: λ of each row where the knowledge says so."""
     if nodes.prior is None:
         return mixed
@@ -276,27 +276,29 @@ def _hear(
         rows = nodes.trust if dtype is SINGLE else o.cast(nodes.trust, dtype)
         # withheld where he moves against a shape: then λ is 0 for all rows
         ways = [rows, *(ways if expert == 0 else [])]
-    found: list[str] = [add_expert(o, mixed, prior, trust, dtype) for trust in ways]
-    there = [one for one in found if inside_range(o, one, allowed, dtype) in graph.values.values()]
+    found: list[Node] = [add_expert(o, mixed, prior, trust, dtype) for trust in ways]
+    values = set(graph.values.values())
+    there = [one for one in found if inside_range(o, one, allowed, dtype).name in values]
     if not found:
         raise KnowledgeError("the certificate does not say with which weight the expert is heard")
     return (there or found)[0]
 
 
-def _weigh(o: Hashes, graph: Graph, scores: list[str], allowed: str) -> list[Part]:
+def _weigh(o: Hashes, graph: Graph, scores: list[Node], allowed: Node) -> list[Part]:
     """The members with the constants that they are multiplied by, which sum to 1."""
     if len(scores) < 2:
         return [Part(score) for score in scores]
     values = graph.values
     times = {values[l.inputs[0]]: l.inputs[1] for l in graph.layers if l.op == "Mul"}
     shares = [mix_parts(o, [Part(score)], allowed, DOUBLE) for score in scores]
-    names = [times.get(share, "") for share in shares]
+    names = [times.get(share.name, "") for share in shares]
     weights = [graph.constants.get(name, np.zeros(0)) for name in names]
     total = float(sum(w.sum() for w in weights))
     fine = all(w.shape == () and w.dtype == DOUBLE and 0 <= w <= 1 for w in weights)
     if not fine or not abs(total - 1) <= NEAR:
         raise KnowledgeError("the weights of its members are not numbers in [0, 1] that sum to 1")
-    return [Part(score, values[name]) for score, name in zip(scores, names, strict=True)]
+    named = (o.named(values[name], DOUBLE) for name in names)
+    return [Part(score, weight) for score, weight in zip(scores, named, strict=True)]
 
 
 def _number_outputs(o: Hashes, graph: Graph, known: Known) -> dict[str, Output]:
@@ -309,9 +311,9 @@ def _number_outputs(o: Hashes, graph: Graph, known: Known) -> dict[str, Output]:
         raise KnowledgeError("number and interval are not made finite")
     number, interval, refused = number_outputs(o, ends, nodes.refused, numbers[-3:])
     return {
-        "number": Output(WIDE, (), number),
-        "interval": Output(WIDE, (2,), interval),
-        "lower": Output(WIDE, (sets.width,), ends.lower),
-        "upper": Output(WIDE, (sets.width,), ends.upper),
+        "number": Output(DOUBLE, (), number),
+        "interval": Output(DOUBLE, (2,), interval),
+        "lower": Output(DOUBLE, (sets.width,), ends.lower),
+        "upper": Output(DOUBLE, (sets.width,), ends.upper),
         "refused": Output(BOOL, (), refused),
     }

@@ -30,7 +30,6 @@ from ..kernel.search import Verdict
 from ..words.certificate import TESTED
 from .bundles import (
     confusion_faults,
-    feature_values,
     hash_faults,
     header_faults,
     knowledge_texts,
@@ -265,7 +264,7 @@ def name_faults(graph: Graph, facts: Facts) -> list[str]:
     plain |= {"fedlore.bundle": digest(manifest(facts.files))}
     plain |= {} if facts.as_of is None else {"fedlore.as_of": facts.as_of}
     wrong = [key for key, value in plain.items() if said.pop(key, None) != value]
-    values: dict[str, Any] = {"features": feature_values(known, missing=False)}
+    values: dict[str, Any] = {"features": [one.values() for one in known.columns]}
     values |= {"classes": list(known.classes)} if facts.target is None else {"target": facts.target}
     for key, own in values.items():
         text = said.pop(f"fedlore.{key}", "null")

@@ -369,12 +369,15 @@ def join_steps(*trees: Tree) -> tuple[tuple[Step, ...], tuple[int, ...]]:
 
 def numbers_in(tree: Tree) -> set[float]:
     """The numbers that stand in a formula: thresholds are among them."""
-    if tree[0] == "number":
-        return {tree[1]}
-    return set().union(*(numbers_in(part) for part in tree[1:] if isinstance(part, tuple)))
+    return _leaves(tree, "number")
 
 
 def columns_in(tree: Tree) -> set[int]:
-    if tree[0] == "column":
-        return {tree[1]}
-    return set().union(*(columns_in(part) for part in tree[1:] if isinstance(part, tuple)))
+    """The columns that a formula looks at."""
+    return _leaves(tree, "column")
+
+
+def _leaves(tree: Tree, kind: str) -> set[Any]:
+    if tree[0] in ("number", "column"):
+        return {tree[1]} if tree[0] == kind else set()
+    return set().union(*(_leaves(part, kind) for part in tree[1:]))

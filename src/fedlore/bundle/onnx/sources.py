@@ -40,7 +40,7 @@ from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftForm
 from ...knowledge.intervals import Band, Between
 from ...knowledge.missing import join_columns, knows_holes, list_columns
 from ...knowledge.models import Knowledge
-from ...knowledge.soft import Softened, SoftFormulas, SoftRange
+from ...knowledge.soft import Softened, SoftFormulas
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.tables.numbers import NumberTable
@@ -199,10 +199,12 @@ def _limits(model: FormulaRange) -> Limits:
     return Limits(low, high, Grades(model.edges), model.crossed)
 
 
-def _soft(model: SoftRange) -> Soft:
-    if isinstance(model, SoftTable):
-        shares = np.array([model.confidences[index] for index in model.table.order])
-        return Soft(table_of(model.table), shares)
+def _soft_table(model: SoftTable) -> Soft:
+    shares = np.array([model.confidences[index] for index in model.table.order])
+    return Soft(table_of(model.table), shares)
+
+
+def _soft_formulas(model: SoftFormulas) -> Soft:
     return Soft(FORMS[type(model.model)](model.model), np.array([model.confidence]))
 
 
@@ -228,9 +230,9 @@ FORMS: dict[type, Callable[[Any], Any]] = {
     FirstOf: lambda model: Side(model.predictions, "first"),
     Average: _average,
     Recalibrated: _confused,
-    Softened: lambda model: Weighed(model.expert, [_soft(one) for one in model.ranges]),
-    SoftTable: _soft,
-    SoftFormulas: _soft,
+    Softened: lambda model: Weighed(model.expert, [FORMS[type(r)](r) for r in model.ranges]),
+    SoftTable: _soft_table,
+    SoftFormulas: _soft_formulas,
 }
 
 
@@ -292,7 +294,7 @@ def _onnx(rows: Rows, model: OnnxModel) -> Answer:
     known = {tensor.name for tensor in graph.initializer}
     entry = next(value for value in graph.input if value.name not in known)
     seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
-    build.nodes.append(onnx.helper.make_node("Identity", [seen.own], [entry.name]))
+    build.nodes.append(onnx.helper.make_node("Identity", [seen.name], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
     output = model.output()

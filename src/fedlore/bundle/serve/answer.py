@@ -226,41 +226,27 @@ class DayAnswerer:
 
 def write_answers(bundle: Bundle, found: Answers, why: Reasons) -> list[dict[str, Any]]:
     """Answers as values of `RowAnswer`, a dictionary for each row; reasons not yet in words."""
-    classes = bundle.schema.classes
-    number = found.low is not None  # of a class there is no least and greatest
-    low = found.low.tolist() if found.low is not None else [None] * len(found)
-    both = found.interval.tolist() if found.interval is not None else [None] * len(found)
-    high = found.high.tolist() if found.high is not None else [None] * len(found)
-    rows = []
-    for i, (predicted, chances, allowed, expert, decided, trust, scope) in enumerate(
-        zip(
-            found.predicted.tolist(),
-            found.probabilities.tolist(),
-            found.allowed.tolist(),
-            found.expert.tolist(),
-            found.decided.tolist(),
-            found.trust.tolist(),
-            found.in_scope.tolist(),
-            strict=True,
-        )
-    ):
-        silent = expert != expert if number else expert < 0  # a number he did not name is NaN
-        rows.append(
-            {
-                "predicted": predicted if number else classes[predicted],
-                "probabilities": dict(zip(classes, chances, strict=True)),
-                "allowed": list(compress(classes, allowed)),
-                "low": low[i],
-                "high": high[i],
-                "interval": both[i],
-                "expert": None if silent else expert if number else classes[expert],
-                "decided": DECIDED[decided],
-                "trust": round(trust, 6),  # 0.3 and not the 0.30000001 of float32
-                "in_scope": scope,
-                "reasons": why[i],
-            }
-        )
-    return rows
+    classes, nothing = bundle.schema.classes, [None] * len(found)
+    ends = {"low": found.low, "high": found.high, "interval": found.interval}
+    predicted, expert = found.predicted.tolist(), found.expert.tolist()
+    if found.low is None:  # of a class there is no least and greatest
+        predicted = [classes[place] for place in predicted]
+        expert = [classes[place] if place >= 0 else None for place in expert]
+    else:  # a number he did not name is NaN
+        expert = [None if number != number else number for number in expert]
+    columns = {
+        "predicted": predicted,
+        "probabilities": (dict(zip(classes, p, strict=True)) for p in found.probabilities.tolist()),
+        "allowed": (list(compress(classes, row)) for row in found.allowed.tolist()),
+        **{name: nothing if end is None else end.tolist() for name, end in ends.items()},
+        "expert": expert,
+        "decided": (DECIDED[place] for place in found.decided.tolist()),
+        # 0.3 and not the 0.30000001 of float32
+        "trust": (round(trust, 6) for trust in found.trust.tolist()),
+        "in_scope": found.in_scope.tolist(),
+        "reasons": why,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def in_words(answer: dict[str, Any]) -> dict[str, Any]:
@@ -345,15 +331,24 @@ def _reply(values: list[dict[str, Any]], found: Answers) -> _Told:
     return values, found.in_scope.tolist()
 
 
+def describe_route(*, guarded: bool, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What OpenAPI says of a route: its body, its refusals, and whether it needs the token."""
+    codes = (401, 408, 409, 413, 415, 421, 422) if body else (401, 413, 421)
+    more: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
+    if body:
+        more["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return {"responses": problems(*codes), "openapi_extra": more}
+
+
+def one_or_many(title: str, one: dict[str, Any], most: int) -> dict[str, Any]:
+    """JSON Schema of one thing, or of a list of so many."""
+    several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
+    return {"title": title, "anyOf": [one, several]}
+
+
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of refusals."""
     return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
-
-
-def needs_token(guarded: bool, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What OpenAPI says about an operation that needs the token."""
-    needed: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
-    return {"openapi_extra": {**needed, **(extra or {})}}
 
 
 def need_json(request: Request) -> None:

@@ -13,7 +13,7 @@ from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record
 from ..monitor.record import MeasuredRows, Record
 from ..monitor.report import report_values, say_alarms
-from .answer import Answerer, need_json, needs_token, problems
+from .answer import Answerer, describe_route, need_json, one_or_many
 from .rows import MeasuredReader, measured_schema
 
 
@@ -92,27 +92,16 @@ def add_monitor(
     schema, number = bundle.schema, bundle.task == "regression"
     reader = MeasuredReader(schema, number, most, keeper.in_lots)
     one = measured_schema(schema, number=number, in_lots=keeper.in_lots)
-    several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
-    asked = {"application/json": {"schema": {"title": "MeasuredRows", "anyOf": [one, several]}}}
+    rows = describe_route(guarded=guarded, body=one_or_many("MeasuredRows", one, most))
     about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
 
-    @app.post(
-        "/measured",
-        response_model=RowsTaken,
-        responses=problems(401, 408, 409, 413, 415, 421, 422),
-        **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
-    )
+    @app.post("/measured", response_model=RowsTaken, **rows)
     async def measured(request: Request) -> Response:
         """Rows with what was measured of them, as the laboratory delivers them."""
         need_json(request)
         return JSONResponse(await keeper.take(reader.read(await request.body())))
 
-    @app.get(
-        "/monitor",
-        response_model=MonitorReply,
-        responses=problems(401, 413, 421),
-        **needs_token(guarded),
-    )
+    @app.get("/monitor", response_model=MonitorReply, **describe_route(guarded=guarded))
     async def monitor() -> Response:
         """Whether rules, range, expert, answers and inputs are still what they were."""
         report = await keeper.report()

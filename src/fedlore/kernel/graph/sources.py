@@ -214,7 +214,7 @@ class View:
 
     def looks(self, sources: Sequence[Any]) -> Sequence[int]:
         """The columns that some sources look at; soft ones at those of the range too."""
-        soft = any(isinstance(source, Soft) for source in sources)
+        soft = any(source.soft for source in sources)
         return looked_at([*sources, *self.around] if soft else sources)
 
     def lacking(self, sources: Sequence[Any]) -> Value | None:
