@@ -62,10 +62,10 @@ def _size(members: Members) -> str:
     return f"{len(members['weights.safetensors']):,} bytes of weights ({digest})"
 
 
-def _trust(header: Mapping[str, object]) -> str:
+def _trust(header: Mapping[str, Any]) -> str:
     through = ", heard through his confusion" if header["confusion"] else ""
     ensemble = header.get("ensemble")
-    weight = ensemble["expert"] if isinstance(ensemble, Mapping) else header["rely"]
+    weight = header["rely"] if ensemble is None else ensemble["expert"]
     return f"λ = {weight:g}{through}"
 
 
