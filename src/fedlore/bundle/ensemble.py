@@ -109,8 +109,8 @@ def restore_ensemble(
     if hearing and list(values.heard) != heard:  # their columns would be others
         day = "" if known.timeline is None else f" as of {known.timeline.day}"
         raise Refused(
-            f"members of the mixture hear {_words(values.heard)}, the knowledge{day} gives "
-            f"{_words(heard)}"
+            f"members of the ensemble were trained on {_words(values.heard)}, the knowledge{day} "
+            f"has {_words(heard)}"
         )
     columns = int(torch.Size(shape).numel())
     left, count, shared = dict(tensors), 0, None
@@ -237,7 +237,7 @@ def _check_member(
     """Refuse a member that does not speak of this many classes, or of a number."""
     kind, trees, body = said["kind"], said["body"] == "trees", member.body
     if (kind == "number") != numbers:
-        raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
+        raise Refused(f"member {place} does not predict {'a number' if numbers else 'classes'}")
     outputs = body.outputs
     wanted = classes if kind == "classes" else 1
     if outputs != wanted or (kind == "order" and said["classes"] != classes):
