@@ -54,7 +54,9 @@ def test_opinions_are_counted_in_words():
 def test_other_rules_keep_members_and_weights(tmp_path):
     made, place = stored(mixed()), tmp_path / "knowledge.toml"
     replace(known(), range=None).write(place)
-    with pytest.raises(Refused, match="hear prediction and range, the knowledge gives prediction"):
+    with pytest.raises(
+        Refused, match="trained on prediction and range, the knowledge has prediction"
+    ):
         update_bundle(made, place)
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = update_bundle(deaf, place)

@@ -223,7 +223,7 @@ def test_nothing_that_changes_an_answer_stands_beside_what_was_signed(made, tmp_
     header["confusion"] = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     path, members = forge(made, tmp_path, files={"bundle.json": json.dumps(header).encode()})
     fine, lines = checked(made, tmp_path, said=certified_anew(made, members), subject=path)
-    assert not fine and "nobody signed" in lines["expert's confusion"].found
+    assert not fine and "does not cover" in lines["expert's confusion"].found
     text = made.members["knowledge.toml"].decode()
     more = '[[range.sources]]\ntable = "evil.csv"\nconformal = "x"\n\n[[range.sources]]'
     evil = {"knowledge.toml": text.replace("[[range.sources]]", more, 1).encode()}

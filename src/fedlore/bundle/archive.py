@@ -130,9 +130,9 @@ def _read_zip(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             return _unpack(path, archive)
+    except FedloreError:
+        raise
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        if isinstance(error, FedloreError):
-            raise
         raise Refused(f"'{path}' is damaged: {error}") from None
 
 

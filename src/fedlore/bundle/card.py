@@ -62,10 +62,10 @@ def _size(members: Members) -> str:
     return f"{len(members['weights.safetensors']):,} bytes of weights ({digest})"
 
 
-def _trust(header: Mapping[str, object]) -> str:
-    through = ", heard through his confusion" if header["confusion"] else ""
+def _trust(header: Mapping[str, Any]) -> str:
+    through = ", through the expert's confusion matrix" if header["confusion"] else ""
     ensemble = header.get("ensemble")
-    weight = ensemble["expert"] if isinstance(ensemble, Mapping) else header["rely"]
+    weight = header["rely"] if ensemble is None else ensemble["expert"]
     return f"λ = {weight:g}{through}"
 
 
@@ -78,7 +78,7 @@ def _soft(expert: object) -> list[str]:
 
 def _columns(schema: Schema) -> list[str]:
     """What the site does without, and what it measures in another way."""
-    without = [f"- does without: {', '.join(schema.absent)}; a row may leave them out"]
+    without = [f"- not measured: {', '.join(schema.absent)}; a row may leave them out"]
     measures = [(one.name, one.own) for one in schema.features if one.own is not None]
     return (without if schema.absent else []) + [
         f"- another measure: {name} from {own.name}, {own.by}, within {own.within:g}"

@@ -264,7 +264,7 @@ def read_holdings(data: bytes) -> tuple[CoveragePromise, ...]:
         for one in found:
             check_level(one.level)
             if not (math.isfinite(one.cut) and 0.0 <= one.cut <= 1.0 and one.rows > 0):
-                raise Refused(f"{HOLDINGS}: a cut of {one.cut} by {one.rows} rows is none")
+                raise Refused(f"{HOLDINGS}: a cut of {one.cut} from {one.rows} rows is impossible")
             if not 0 <= one.outside <= one.rows:
                 raise Refused(f"{HOLDINGS}: {one.outside} of {one.rows} rows cannot be outside")
     except Refused:

@@ -109,7 +109,7 @@ def unwrap_confusion(knowledge: Knowledge) -> tuple[Knowledge, Any]:
         if knowledge.prediction.expert is None:
             raise KnowledgeError(
                 "this knowledge cannot be stored in a bundle: the expert's rows came with the "
-                "data, there is nobody to ask about new ones"
+                "data, and new rows have none"
             )
         rows = knowledge.prediction.confusion.double().tolist()
         return replace(knowledge, prediction=knowledge.prediction.expert), rows

@@ -54,7 +54,7 @@ def describe_network(module: nn.Module) -> dict[str, object]:
     again = _build(said)
     if _shapes(again) != _shapes(module) or str(again) != str(module):
         raise FedloreError(
-            "this network cannot be stored in a bundle: made again from its layers it is another "
+            "this network cannot be stored in a bundle: rebuilt from its layers it is different "
             "(build it from nn.Sequential, or with nets.mlp, logistic, lenet5 or small_cnn)"
         )
     return said

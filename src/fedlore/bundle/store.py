@@ -241,7 +241,7 @@ def open_members(
     scaler = header_scaler(header, task.heard_inputs, inputs)
     personal = task.build(model, known, scaler=scaler, ensemble=ensemble)
     if personal.hears != header.hears:
-        raise Refused("bundle.json and its network differ in whether it hears the expert")
+        raise Refused("bundle.json and its network differ in whether the expert is an input")
     try_row(personal, header, task.heard_inputs, inputs)
     return Bundle(
         personal.eval(),

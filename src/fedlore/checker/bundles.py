@@ -49,7 +49,7 @@ def read_members(path: Path) -> dict[str, bytes]:
                 if sum(entry.file_size for entry in entries) > MOST:
                     raise KnowledgeError("the bundle is too large")
                 if len({entry.filename for entry in entries}) < len(entries):
-                    raise KnowledgeError("a member of the bundle stands there twice")
+                    raise KnowledgeError("the bundle holds a member twice")
                 found = {entry.filename: archive.read(entry) for entry in entries}
     except (OSError, zipfile.BadZipFile) as error:
         raise KnowledgeError(f"cannot read the bundle: {error}") from None
@@ -57,7 +57,7 @@ def read_members(path: Path) -> dict[str, bytes]:
     if said is None:
         raise KnowledgeError(f"the bundle has no {MANIFEST}")
     if said != manifest({name: digest(data) for name, data in found.items()}):
-        raise KnowledgeError("a member of the bundle is not what its manifest says")
+        raise KnowledgeError("a member of the bundle does not match its manifest")
     odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
     if odd:
         raise KnowledgeError(f"the bundle has a member {odd[0]!r} that the checker does not know")
@@ -80,11 +80,11 @@ def read_json(data: bytes, what: str) -> Any:
     def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise KnowledgeError(f"a key stands twice in {what}")
+            raise KnowledgeError(f"{what} has a key twice")
         return found
 
     def number(text: str) -> float:
-        raise KnowledgeError(f"{what} holds {text}, which is no number")
+        raise KnowledgeError(f"{what} holds {text}, which is not a number")
 
     try:
         text = data.decode("utf-8")
@@ -151,8 +151,8 @@ def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
         return [f"the expert's confusion must be {k} rows of {k} numbers"]
     table = np.array(rows, np.float64)
     if not (table >= 0).all() or not (np.abs(table.sum(1) - 1) <= 1e-6).all():
-        return ["the rows of the expert's confusion are no probabilities"]
-    return [] if signature is None else ["the expert is heard through what nobody signed"]
+        return ["the rows of the expert's confusion must be distributions"]
+    return [] if signature is None else ["the signature does not cover the expert's confusion"]
 
 
 def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None) -> list[str]:
@@ -214,27 +214,33 @@ def header_faults(
     inputs = form.inputs or [StoredInput(0, False, False)] * len(known.columns)
     width = sum(one.width for one in inputs)
     faults = {
-        "its format or task is another": (form.format, form.task)
+        "its format or task differs": (form.format, form.task)
         != (FORMAT, "regression" if number else "classification"),
-        "its policies are others": (form.conflict, form.outside) != (said.conflict, said.outside),
-        "its bins are others": bins != ((*ends, len(form.schema["classes"])) if number else None),
-        "its target is another": form.schema["label"] != label,
-        f"it trusts by {form.rely:g}": (form.trust, form.rely) != (said.trusts.value, known.trust)
+        "its policies differ from the knowledge file": (form.conflict, form.outside)
+        != (said.conflict, said.outside),
+        "its bins differ from the knowledge file": bins
+        != ((*ends, len(form.schema["classes"])) if number else None),
+        "its label differs from the knowledge file": form.schema["label"] != label,
+        f"its trust is {form.rely:g}, not that of the knowledge file": (form.trust, form.rely)
+        != (said.trusts.value, known.trust)
         and not (withheld and form.trust == said.trusts.value),
-        "its features are others": form.schema["features"] != list_features(known.columns),
-        "its classes are others": not number and form.schema["classes"] != list(known.classes),
-        "its schema has another key": form.schema.keys() != {"features", "classes", "label"},
-        "its rows have another shape": math.prod(form.shape) != len(known.columns)
+        "its features differ from the knowledge file": form.schema["features"]
+        != list_features(known.columns),
+        "its classes differ from the knowledge file": not number
+        and form.schema["classes"] != list(known.classes),
+        "its schema has an unknown key": form.schema.keys() != {"features", "classes", "label"},
+        "the shape of its rows does not fit the features": math.prod(form.shape)
+        != len(known.columns)
         or min(form.shape) < 1,
-        "its scaling is not of finite numbers, spread above 0, one for each input": not _scales(
+        "its scaling must be finite, its spread above 0, one for each input": not _scales(
             form, width
         ),
-        "its members speak of other classes": any(
+        "its members predict other classes": any(
             one.get("classes", known.k) != known.k or (one.get("kind") == "number") != number
             for one in (form.ensemble or {}).get("members", ())
             if one.get("kind") != "one_shot"
         ),
-        "its network has another layer, or a number that must be positive and is not": any(
+        "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
     }
@@ -242,7 +248,7 @@ def header_faults(
     wanted = {} if wrong else dict(network_shapes(form.model))
     fits = all(one in (None, weights[n].shape) for n, one in wanted.items() if n in weights)
     if not wrong and (wanted.keys() != weights.keys() or not fits):
-        return ["its network has other weights"]
+        return ["the weights do not fit its network"]
     return wrong
 
 
@@ -341,7 +347,7 @@ def _input_faults(form: Header, known: Known) -> list[str]:
         levels = len(column.levels) if count > 1 else 0
         fits = (one.levels, one.other) == (levels, column.other and count > 1)
         if not fits or one.missing < column.may_miss:
-            return [f"'{column.name}' reaches the network otherwise than the knowledge says"]
+            return [f"'{column.name}' is fed to the network in another way than the knowledge says"]
     return []
 
 
@@ -358,9 +364,9 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
     if abs(math.fsum(weights) - 1.0) > NEAR:
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
     if any(map(_odd_member, members)):
-        return ["a member is of no known form"]
+        return ["a member has an unknown form"]
     if _odd_numbers([ensemble, *members]):
-        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member is not above 0"]
+        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member must be above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"

@@ -35,7 +35,7 @@ class StoredInput:
 
     def __post_init__(self) -> None:
         if not 0 <= self.levels <= _MOST_LEVELS or not math.isfinite(self.fill or 0.0):
-            raise ConfigError(f"{self.levels} levels filled by {self.fill} are no input")
+            raise ConfigError(f"{self.levels} levels filled by {self.fill} are not an input")
 
     @property
     def width(self) -> int:

@@ -35,7 +35,7 @@ from .layers import Layer, crossing, infer_shapes
 
 OPSET, FORMAT = 17, "1"
 NEAR = 1e-6  # by which weights may miss a sum of 1
-_OTHERWISE = "'{}' is computed otherwise than the knowledge demands"
+_OTHERWISE = "'{}' is not computed as the knowledge demands"
 
 
 class Hashes(NamedOps):
@@ -84,14 +84,14 @@ class Graph:
             self.model = onnx.load_from_string(data)
             onnx.checker.check_model(self.model, full_check=True)
         except Exception as error:  # protobuf and onnx have classes of their own for every fault
-            raise KnowledgeError(f"no valid ONNX model: {str(error)[:200]}") from None
+            raise KnowledgeError(f"not a valid ONNX model: {str(error)[:200]}") from None
         graph = self.model.graph
         if any(tensor.external_data for tensor in graph.initializer):
             raise KnowledgeError("it keeps numbers in other files, and those were not certified")
         odd = [t.name for t in graph.initializer if t.data_type not in CODES.values()]
         odd += [i.name for i in graph.input if i.name in {t.name for t in graph.initializer}]
         if odd:
-            raise KnowledgeError(f"'{odd[0]}' is no constant of a type that is understood")
+            raise KnowledgeError(f"'{odd[0]}' is a constant of an unknown type")
         attribute = onnx.helper.get_attribute_value
         self.layers = [
             Layer(n.op_type, n.input, n.output, {a.name: _plain(attribute(a)) for a in n.attribute})
@@ -101,7 +101,7 @@ class Graph:
         self.constants: dict[str, Array] = {t.name: to_array(t) for t in graph.initializer}
         self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
         if len(self.metadata) < len(self.model.metadata_props):
-            raise KnowledgeError("a key stands twice in its metadata")
+            raise KnowledgeError("its metadata has a key twice")
         self.made = {name: layer for layer in self.layers for name in layer.outputs}
 
     @cached_property
@@ -191,15 +191,13 @@ def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> li
     odd = [*model.functions, *model.training_info, *inside.sparse_initializer]
     odd += [node for node in inside.node if node.domain not in ("", "ai.onnx")]
     faults = {
-        "its operators are not those of set 17 alone": sets not in ([("", 17)], [("ai.onnx", 17)])
+        "it uses operators outside operator set 17": sets not in ([("", 17)], [("ai.onnx", 17)])
         or bool(odd),
         "its input is not rows of float64": list(map(_about, inside.input))
         != [("rows", CODES[DOUBLE], (width,))],
-        "its outputs are others, in another order, or of another type": list(
-            map(_about, inside.output)
-        )
+        "its outputs have the wrong names, order or types": list(map(_about, inside.output))
         != wanted,
-        "it has nodes or numbers that no output needs": _unused(graph),
+        "it has nodes or constants that no output uses": _unused(graph),
     }
     return [words for words, wrong in faults.items() if wrong]
 
@@ -244,7 +242,9 @@ def _class_outputs(
     if len(scores) == 1:
         parts = [Part(scores[0])]
         if expert is not None and expert != known.trust and not (known.directions and expert == 0):
-            raise KnowledgeError(f"it trusts the expert by {expert:g}, not by {known.trust:g}")
+            raise KnowledgeError(
+                f"its trust in the expert is {expert:g}, the knowledge says {known.trust:g}"
+            )
     else:  # a mixture: the second are the network's at their temperature
         dtype = DOUBLE
         members = [made for _, made in graph.guarded(o, DOUBLE)]
@@ -280,7 +280,7 @@ def _hear(
     values = set(graph.values.values())
     there = [one for one in found if inside_range(o, one, allowed, dtype).name in values]
     if not found:
-        raise KnowledgeError("the certificate does not say with which weight the expert is heard")
+        raise KnowledgeError("the certificate does not state the expert's weight")
     return (there or found)[0]
 
 

@@ -100,7 +100,7 @@ def check(certificate: Path, subject: Path, key: str | None = None) -> list[Line
 def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     said = read_json(certificate.read_bytes(), "the certificate")
     if said.get("format") != FORMAT or said.get("version") != VERSION:
-        raise KnowledgeError(f"no {FORMAT} of version {VERSION}")
+        raise KnowledgeError(f"not a {FORMAT} of version {VERSION}")
     same = seal(said) == said["sha256"]
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
     yield _line("certificate's hashes", hash_faults(said["graph"], said["files"]))
@@ -143,7 +143,7 @@ def _sources(facts: Facts, key: str | None) -> Iterator[Line]:
         words = "" if wrong else f"by {by['signer']}, {by['date']}, key {by['key']}"
         yield _line("knowledge signed", wrong, words)
     elif key is not None:
-        yield Line("knowledge signed", False, "nobody signed it")
+        yield Line("knowledge signed", False, "it is not signed")
 
 
 def trust_faults(facts: Facts) -> list[str]:
@@ -162,7 +162,7 @@ def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -
     own = facts.derive()
     odd = sorted({*said} ^ {*own})
     odd += [k for k in own if k not in ("claims", "sha256") and not _same(said.get(k), own[k])]
-    words = f"'{odd[0]}' is not what is found here" if odd else f"{len(own)} fields"
+    words = f"'{odd[0]}' differs from what the checker finds" if odd else f"{len(own)} fields"
     yield Line("certificate's fields", not odd, words)
     told = {claim["claim"]: claim for claim in said["claims"]}
     if [claim["claim"] for claim in said["claims"]] != [claim["claim"] for claim in own["claims"]]:
@@ -172,7 +172,7 @@ def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -
         rows = tested.get(name) if status == "proved" else None
         words = f"{status}, {claim['how'].partition(':')[0]}" if rows is None else TESTED[name]
         agreed = _same(claim, told.get(name))
-        words += "" if agreed else "; the certificate says something else"
+        words += "" if agreed else "; the certificate claims something else"
         fine = agreed and (status == "proved" or not claim["needed"])
         yield Line(name, fine and rows != -1, words, rows)
 

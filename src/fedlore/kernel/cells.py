@@ -312,7 +312,7 @@ def parse_day(text: str) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise KnowledgeError(f"{short(text)} is no date: write it as 2025-06-01") from None
+        raise KnowledgeError(f"{short(text)} is not a date: write it as 2025-06-01") from None
 
 
 def _decimal(text: str) -> float:

@@ -62,8 +62,8 @@ def split_source(values: Mapping[str, Any], where: str = "") -> tuple[dict[str, 
     for key in DATES:
         said = values.get(key)
         try:
-            if said is not None and not isinstance(said, str) and type(said) is not date:
-                raise KnowledgeError(f"{said!r:.60} is no date: write it as 2025-06-01")
+            if type(said) not in (date, str, type(None)):
+                raise KnowledgeError(f"{said!r:.60} is not a date: write it as 2025-06-01")
             found.append(parse_day(said) if isinstance(said, str) else said)
         except KnowledgeError as error:
             raise KnowledgeError(f"{where}{key}: {error}") from None

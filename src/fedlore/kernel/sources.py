@@ -175,7 +175,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class Prediction:
     """A prediction by a formula: the number that it names or its class, or a blurred one."""
 
     tree: Tree
@@ -192,7 +192,7 @@ class Predicted:
     def trees(self) -> list[Tree]:
         return [self.tree]
 
-    def mostly(self) -> "Predicted":
+    def mostly(self) -> "Prediction":
         """The same where it holds in most cases only."""
         if self.spread is not None:
             raise KnowledgeError("a formula has a spread and a confidence")
@@ -217,7 +217,7 @@ class Predicted:
 class Soft:
     """A source with a confidence for each rule, or for its formulas."""
 
-    inner: Any  # Table, Predicted or Limits: as if it always held
+    inner: Any  # Table, Prediction or Limits: as if it always held
     shares: Array  # (rules,), or (1,) for formulas; 1 for a rule that always holds
     soft = True
 
@@ -267,7 +267,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class SoftWeighting:
     """An expert, if there is one, with the odds of ranges that hold in most cases only."""
 
     expert: Any | None
@@ -275,7 +275,7 @@ class Weighed:
 
 
 @dataclass(frozen=True, eq=False)
-class Confused:
+class ConfusedExpert:
     """An expert who is heard through his confusion, (k, k)."""
 
     expert: Any

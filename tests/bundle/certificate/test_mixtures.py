@@ -124,7 +124,7 @@ ACROSS = {
 @pytest.mark.parametrize("model", ["plain", "mixture"])
 def test_a_row_that_hears_of_others_is_refused(forger, change, model):
     wrong = forger(personal() if model == "plain" else mixed(), change)
-    assert "'allowed' is computed otherwise" in wrong[WHAT]
+    assert "'allowed' is not computed as the knowledge" in wrong[WHAT]
 
 
 @pytest.mark.parametrize("change", ACROSS.values(), ids=ACROSS)

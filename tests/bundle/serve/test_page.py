@@ -209,7 +209,7 @@ def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_pat
         settle(browser)
         browser.fill("label-measured", "II")
         browser.fill("day", "<b>today</b>")
-        for said in ("Written down: 121 rows.", "This row, with this answer and day, is there"):
+        for said in ("Recorded: 121 rows.", "This row is already recorded"):
             browser.ask(bring)
             browser.wait(f"document.getElementById('brought').textContent.startsWith('{said}')")
         assert browser.ask("document.documentElement.scrollWidth") <= width

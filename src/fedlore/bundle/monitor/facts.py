@@ -103,8 +103,8 @@ def _read_day(text: str) -> date | None:
     found = read_date(text) if text.strip() else None
     if found is None and text.strip():
         raise FedloreError(
-            f"the day {text[:40]!r} of a row is no date, and the rules of this bundle have dates: "
-            "write it as 2025-06-01"
+            f"the day {text[:40]!r} of a row is not a date, and the rules of this bundle have "
+            "dates: write it as 2025-06-01"
         )
     return found
 

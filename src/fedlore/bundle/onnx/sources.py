@@ -31,7 +31,7 @@ from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Answer, Value
 from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
 from ...kernel.schema import Feature
-from ...kernel.sources import Confused, Grades, Limits, Predicted, Side, Soft, Weighed
+from ...kernel.sources import ConfusedExpert, Grades, Limits, Prediction, Side, Soft, SoftWeighting
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
@@ -74,7 +74,7 @@ class Rows(NumberView):
         form = FORMS.get(type(source))
         if form is not None:
             known = form(source)
-            if self.rank != 2 and not isinstance(known, Side | Confused):
+            if self.rank != 2 and not isinstance(known, Side | ConfusedExpert):
                 raise KnowledgeError(
                     f"a table or a formula needs rows of numbers, these have {self.rank - 1} axes"
                 )
@@ -189,9 +189,9 @@ def tree_of(formula: Any) -> Tree:
     return formula.tree
 
 
-def _graded(model: GradedFormula | SoftFormula) -> Predicted:
+def _graded(model: GradedFormula | SoftFormula) -> Prediction:
     spread = getattr(model, "spread", None)
-    return Predicted(tree_of(model.formula), Grades(model.edges), spread)
+    return Prediction(tree_of(model.formula), Grades(model.edges), spread)
 
 
 def _limits(model: FormulaRange) -> Limits:
@@ -213,10 +213,10 @@ def _average(model: Average) -> Side:
     return Side(model.predictions, "average", weights=tuple(weights))
 
 
-def _confused(model: Recalibrated) -> Confused:
+def _confused_expert(model: Recalibrated) -> ConfusedExpert:
     if model.expert is None:
-        raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
-    return Confused(model.expert, model.confusion.double().cpu().numpy())
+        raise KnowledgeError("the expert's rows came with the data: there is no expert to compile")
+    return ConfusedExpert(model.expert, model.confusion.double().cpu().numpy())
 
 
 #: The models that the kernel knows, as it knows them; what they combine are still models.
@@ -229,8 +229,8 @@ FORMS: dict[type, Callable[[Any], Any]] = {
     AnyOf: lambda model: Side(model.ranges, "any"),
     FirstOf: lambda model: Side(model.predictions, "first"),
     Average: _average,
-    Recalibrated: _confused,
-    Softened: lambda model: Weighed(model.expert, [FORMS[type(r)](r) for r in model.ranges]),
+    Recalibrated: _confused_expert,
+    Softened: lambda model: SoftWeighting(model.expert, [FORMS[type(r)](r) for r in model.ranges]),
     SoftTable: _soft_table,
     SoftFormulas: _soft_formulas,
 }

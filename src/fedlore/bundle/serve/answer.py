@@ -102,7 +102,7 @@ class Problem(BaseModel):
     column: str | None = None
 
 
-class Silent(FedloreError):
+class NoAnswer(FedloreError):
     """Rows that are well-formed, and for which the knowledge contradicts itself."""
 
     kind = "no-answer"
@@ -138,7 +138,7 @@ class Answerer:
         try:
             found, why = answer_with_reasons(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
-            raise self.find_silence(x) from None
+            raise self.find_no_answer(x) from None
         replies = write_answers(self.bundle, found, why)
         for row, more in zip(replies, self._more(x, found), strict=True):
             row |= more
@@ -158,7 +158,7 @@ class Answerer:
         both = zip(held, doubt.noise.tolist(), doubt.ignorance.tolist(), strict=True)
         return [{"held": h, "noise": a, "ignorance": b, "far": b > a} for h, a, b in both]
 
-    def find_silence(self, x: Tensor) -> Silent:
+    def find_no_answer(self, x: Tensor) -> NoAnswer:
         """The first row without an answer, found by halving, and what is said about it alone."""
         first, last = 0, len(x)
         while last - first > 1:
@@ -172,8 +172,8 @@ class Answerer:
         try:
             answer_rows(self.bundle, x[first:last])
         except FedloreError as error:
-            return Silent(f"row {first + 1}: the knowledge has no answer: {error}", first + 1)
-        return Silent("the knowledge has no answer")
+            return NoAnswer(f"row {first + 1}: the knowledge has no answer: {error}", first + 1)
+        return NoAnswer("the knowledge has no answer")
 
     @torch.inference_mode()
     def what_if(self, x: Tensor) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Answerer:
         try:
             moved, changes = moved_by(self.bundle, x)[0], nearest_changes(self.bundle, x[0])
         except FedloreError:
-            raise self.find_silence(x) from None
+            raise self.find_no_answer(x) from None
         schema, classes = self.bundle.schema, self.bundle.task == "classification"
         listed = []
         for one in changes:
@@ -206,7 +206,7 @@ class DayAnswerer:
         try:
             bundle = bundle_on(self._now.bundle, self._day)
         except FedloreError as error:  # such as members who hear what is valid no more
-            raise Silent(str(error)) from None
+            raise NoAnswer(str(error)) from None
         if bundle is not self._now.bundle:
             self._now = Answerer.of(bundle)
         return self._now
@@ -258,7 +258,7 @@ def in_words(answer: dict[str, Any]) -> dict[str, Any]:
 DIRECT = 32
 
 _Made = TypeVar("_Made")
-_Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
+_Reply = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
 
 
 class Batcher:
@@ -270,15 +270,15 @@ class Batcher:
 
     def __init__(self, answering: Answerer | DayAnswerer) -> None:
         self._answering = answering
-        self._waiting: list[tuple[Tensor, asyncio.Future[_Told]]] = []
+        self._waiting: list[tuple[Tensor, asyncio.Future[_Reply]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._many = asyncio.Lock()
 
-    async def __call__(self, x: Tensor) -> _Told:
+    async def __call__(self, x: Tensor) -> _Reply:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
             return _reply(*await self.aside(self._answering, x))
-        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
@@ -298,10 +298,10 @@ class Batcher:
             self._answer(some)
             await asyncio.sleep(0)  # let answers out and new requests in
 
-    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Told]]]) -> None:
+    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Reply]]]) -> None:
         try:
             values, scope = _reply(*self._answering(torch.cat([x for x, _ in some])))
-        except Silent as error:
+        except NoAnswer as error:
             if len(some) > 1:  # one request's bad row is no other's business
                 for one in some:
                     self._answer([one])
@@ -318,7 +318,7 @@ class Batcher:
                 start = end
 
 
-def _resolve(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None:
+def _resolve(answer: "asyncio.Future[_Reply]", result: _Reply | Exception) -> None:
     if answer.done():  # whoever asked has left
         return
     if isinstance(result, Exception):
@@ -327,7 +327,7 @@ def _resolve(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None
         answer.set_result(result)
 
 
-def _reply(values: list[dict[str, Any]], found: Answers) -> _Told:
+def _reply(values: list[dict[str, Any]], found: Answers) -> _Reply:
     return values, found.in_scope.tolist()
 
 

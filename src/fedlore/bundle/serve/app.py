@@ -20,8 +20,8 @@ from .answer import (
     SERVED_LEVEL,
     Batcher,
     DayAnswerer,
+    NoAnswer,
     Prediction,
-    Silent,
     WhatIf,
     describe_route,
     in_words,
@@ -122,18 +122,18 @@ def make_app(
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(_speak)],
+        dependencies=[Depends(_set_language)],
     )
     _handle_errors(app)
     _describe(app, answerer, limits, measures, keeper, guarded=guarded)
     _predict(app, answerer, limits, measures, guarded=guarded)
     if keeper is not None:
         add_monitor(app, bundle, keeper, most=limits.rows, guarded=guarded)
-    _tell(app.openapi(), guarded=guarded)
+    _complete_openapi(app.openapi(), guarded=guarded)
     return Doorkeeper(app, limits, measures, token, hosts)
 
 
-async def _speak(request: Request) -> None:
+async def _set_language(request: Request) -> None:
     """Reasons in the language that is asked for."""
     LANGUAGE.set(pick_language(request.headers.get("accept-language", "")))
 
@@ -259,8 +259,8 @@ def _handle_errors(app: FastAPI) -> None:
     async def unusable(_: Request, error: Unusable) -> Response:
         return JSONResponse({"error": str(error), "row": error.row, "column": error.column}, 422)
 
-    @app.exception_handler(Silent)
-    async def silent(_: Request, error: Silent) -> Response:
+    @app.exception_handler(NoAnswer)
+    async def silent(_: Request, error: NoAnswer) -> Response:
         return JSONResponse({"error": str(error), "row": error.row, "column": None}, 409)
 
     @app.exception_handler(HTTPException)
@@ -269,7 +269,7 @@ def _handle_errors(app: FastAPI) -> None:
         return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def _tell(description: dict[str, Any], *, guarded: bool) -> None:
+def _complete_openapi(description: dict[str, Any], *, guarded: bool) -> None:
     """What FastAPI does not say by itself: problems are JSON everywhere, and there is a token."""
     for operations in description["paths"].values():
         for operation in operations.values():

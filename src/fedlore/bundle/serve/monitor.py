@@ -58,7 +58,7 @@ class RecordKeeper:
 
     def __init__(self, bundle: Bundle, record: Record) -> None:
         self._bundle, self._record = bundle, record
-        self._find_silence = Answerer.of(bundle).find_silence
+        self._find_no_answer = Answerer.of(bundle).find_no_answer
         self._report: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
@@ -73,7 +73,7 @@ class RecordKeeper:
             try:
                 new = await asyncio.to_thread(self._record.append, self._bundle, rows)
             except FedloreError:  # nothing was written: facts come first
-                raise self._find_silence(rows.x) from None
+                raise self._find_no_answer(rows.x) from None
             self._report = None if new else self._report
             return {"new": new, "rows": len(self._record.rows)}
 

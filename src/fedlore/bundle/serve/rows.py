@@ -154,7 +154,7 @@ class MeasuredReader:
         for name in said:
             if name not in (*needed, "day"):
                 shown, known = excerpt(name), ", ".join((*needed, "day"))
-                raise Unusable(f"row {row}: there is no '{shown}' beside {known}", row)
+                raise Unusable(f"row {row}: unknown key '{shown}'; known: {known}", row)
         return said
 
     def _label(self, said: Any, row: int) -> float:

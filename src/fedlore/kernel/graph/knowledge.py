@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..knowledge import Known
-from ..sources import Confused, Weighed
+from ..sources import ConfusedExpert, SoftWeighting
 from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Ops, Value
 from .sources import View, hide_levels, keep_inside, refuse_rows
 
@@ -61,10 +61,10 @@ def range_answer(view: View, known: Known) -> Answer | None:
 def prior_answer(view: View, known: Known, allowed: Answer | None) -> Answer | None:
     """What the experts predict, before the range; None where there are none."""
     source: Any = known.predict if known.predict.sources else None
-    source = Weighed(source, known.soft) if known.soft else source
+    source = SoftWeighting(source, known.soft) if known.soft else source
     if source is None:
         return None
-    source = source if known.confusion is None else Confused(source, known.confusion)
+    source = source if known.confusion is None else ConfusedExpert(source, known.confusion)
     inside = None if allowed is None else allowed.rows
     return view.within(inside, known.range.sources).answer(source)
 

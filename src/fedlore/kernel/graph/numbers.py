@@ -15,7 +15,7 @@ import numpy as np
 from ..cells import cut_line
 from ..expressions import Tree
 from ..knowledge import Known
-from ..sources import Limits, Predicted, Side, Table
+from ..sources import Limits, Prediction, Side, Table
 from .knowledge import see_rows, squeeze
 from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
 from .sources import View, answer_table, hit_rules, refuse_rows
@@ -332,7 +332,7 @@ SETS: dict[type, Callable[[NumberView, Any], SetNodes]] = {
 }
 POINTS: dict[type, Callable[[NumberView, Any], Answer]] = {
     Table: _table_point,
-    Predicted: lambda view, source: formula_point(view, source.tree),
+    Prediction: lambda view, source: formula_point(view, source.tree),
     Side: _first_point,
 }
 
