@@ -305,7 +305,7 @@ def read_titles(
 ) -> list[SheetColumn]:
     """The columns of a table, header given; what is wrong with them joins the findings."""
     row, cells = header
-    columns = []
+    columns: list[SheetColumn] = []
     for position, cell in enumerate(cells, 1):
         try:
             column = _column(cell, features, outcome)

@@ -144,7 +144,8 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
     """Rules of tables one by one, other sources as a whole."""
     for place, (leaf, seen) in enumerate(_leaves(model, x), 1):
         side = "range" if kind == "range" else "prediction"
-        yield from _ASKS.get(type(leaf), _ask_whole)(leaf, seen, y, kind, f"{side} {place}")
+        ask: Callable[..., Iterator[Fact]] = _ASKS.get(type(leaf), _ask_whole)
+        yield from ask(leaf, seen, y, kind, f"{side} {place}")
 
 
 def _ask_whole(model: Any, x: Tensor, y: Tensor, kind: QuestionKind, place: str) -> Iterator[Fact]:
