@@ -65,7 +65,7 @@ def read_members(path: Path) -> dict[str, bytes]:
 
 
 def hash_faults(graph: Any, files: Any) -> list[str]:
-    """What else than hashes a certificate says of files that are not shown to the checker."""
+    """What of the files that the checker does not see is stated as anything but a hash."""
     tables = {"graph": ({} if graph is None else graph, _OUTPUT), "files": (files, _MEMBER)}
     return [
         f"'{what}' must be hashes by name"
@@ -75,7 +75,7 @@ def hash_faults(graph: Any, files: Any) -> list[str]:
 
 
 def read_json(data: bytes, what: str) -> Any:
-    """JSON in which no key stands twice: of two, readers take one each."""
+    """Strict JSON: a key that is there twice is refused, for readers differ in which they take."""
 
     def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -99,7 +99,7 @@ def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def read_target(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """The number that the knowledge is about, once no file stands beside those that it names."""
+    """The number that the knowledge is about; a file that it does not name is refused."""
     said = tomllib.loads(texts["knowledge.toml"])
     sources = [s for side in ("predict", "range") for s in said.get(side, {}).get("sources", ())]
     odd = sorted({*texts} - {"knowledge.toml", *(s.get("table") for s in sources)})
@@ -133,7 +133,7 @@ def read_weights(data: bytes) -> dict[str, Array]:
 
 
 def weight_faults(weights: Mapping[str, Array]) -> list[str]:
-    """Weights of a network that are not of single precision and finite."""
+    """The weights of a network that are not finite, or not in single precision."""
     return [
         f"'{name}' is not finite, or not in single precision"
         for name, values in weights.items()
@@ -142,7 +142,7 @@ def weight_faults(weights: Mapping[str, Array]) -> list[str]:
 
 
 def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
-    """What is wrong with the rows that an expert is heard through; they are probabilities."""
+    """What is wrong with an expert's confusion matrix, whose rows are distributions."""
     if rows is None:
         return []
     k = known.k
@@ -201,7 +201,7 @@ _POSITIVE = {
 def header_faults(
     header: Mapping[str, Any], known: Known, texts: Mapping[str, str], weights: Mapping[str, Array]
 ) -> list[str]:
-    """What bundle.json says otherwise than knowledge and weights, or what is not understood."""
+    """Where bundle.json contradicts knowledge and weights, or is not understood."""
     try:
         form = build(Header, header)
     except ConfigError as error:
@@ -253,7 +253,7 @@ def header_faults(
 
 
 def _scales(form: Header, width: int) -> bool:
-    """Whether there is a shift and a spread for each of so many inputs, and for what is heard."""
+    """Whether each input, and what the expert says behind them, has a shift and a spread."""
     said = form.scaling
     if said is None:
         return form.inputs is None
@@ -264,7 +264,7 @@ def _scales(form: Header, width: int) -> bool:
 
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
-    """The kinds of layers, those inside others included, that are not as they must be."""
+    """The kinds of invalid layers, at any depth."""
     kind, options = layer["layer"], layer.get("options", {})
     known = depth > 0 and kind in LAYERS and layer.keys() - {"layer"} == {*LAYERS[kind]}
     if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
@@ -277,7 +277,7 @@ def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str
 
 
 def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a number, a switch or a start of a layer is none."""
+    """Whether a number, a switch or a start of a layer is invalid."""
     values = {**layer, **options}
     counts = [values[key] for key in _COUNTS & values.keys()]
     counts += values.get("hidden", ())
@@ -295,7 +295,7 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def _odd_link(link: Any) -> bool:
-    """Whether a link says anything but what it bends around and how far."""
+    """Whether a link is anything but a centre and a share."""
     if link is None:
         return False
     known = isinstance(link, dict) and link.keys() == {"around", "share"}
@@ -325,7 +325,7 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
 
 
 def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
-    """What must be a finite number above 0 and is not."""
+    """The keys whose value must be a finite number above 0 and is not."""
     return [
         key
         for table in tables
@@ -336,7 +336,7 @@ def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
 
 
 def _input_faults(form: Header, known: Known) -> list[str]:
-    """What is wrong with how features reach the network, beside what the knowledge says of them."""
+    """Where the network's inputs contradict the features of the knowledge."""
     if form.inputs is None:
         holes = any(column.may_miss or column.other for column in known.columns)
         return ["its network knows nothing of missing values"] if holes else []
@@ -352,7 +352,7 @@ def _input_faults(form: Header, known: Known) -> list[str]:
 
 
 def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
-    """What is wrong with a mixture: weights that are none, widths, or numbers not finite."""
+    """What is wrong with an ensemble: its weights, widths, or numbers that are not finite."""
     try:
         form = build(MixtureValues, ensemble)
     except ConfigError as error:
@@ -382,7 +382,7 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
     return wrong[:1]
 
 
-#: What a member says beside kind, body and weight.
+#: The keys of a member besides kind, body and weight.
 _MEMBERS = {
     "number": {"name", "hears", "over", "width"},
     "order": {"name", "hears", "over", "width", "classes"},
@@ -392,7 +392,7 @@ _MEMBERS = {
 
 
 def _odd_member(one: Mapping[str, Any]) -> bool:
-    """Whether a member has other keys, or a switch or a name that is none."""
+    """Whether a member has unknown keys, or an invalid switch or name."""
     kind = one.get("kind")
     keys = _MEMBERS.get(kind) if isinstance(kind, str) else None
     free = {"kind", "weight"} if kind == "one_shot" else {"kind", "weight", "body", "corrects"}
@@ -410,7 +410,7 @@ def _odd_member(one: Mapping[str, Any]) -> bool:
 
 
 def _are_trees(own: Mapping[str, Array]) -> bool:
-    """Whether every node leads down to leaves that are there."""
+    """Whether every node leads down to existing leaves."""
     feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
     here, inner = np.arange(len(feature)), feature >= 0
     leaves, width = own["values"].shape
@@ -428,7 +428,7 @@ def _are_trees(own: Mapping[str, Array]) -> bool:
 
 
 def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array]) -> bool:
-    """Whether a member that is linear in columns, squares or waves has a weight for each."""
+    """Whether a linear member has a weight for each column, square and wave."""
     columns = len(own["mean"])
     terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
     terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0

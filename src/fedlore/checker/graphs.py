@@ -162,7 +162,7 @@ def _plain(value: Any) -> Any:
 
 
 def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
-    """What keeps a graph from being the one of its knowledge, for any network before its scores.
+    """Where a graph differs from the one of its knowledge, whatever network is before its scores.
 
     `expert` is λ where the certificate says one for all rows.
     """

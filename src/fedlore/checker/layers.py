@@ -62,7 +62,7 @@ def crossing(
     shapes: Mapping[str, Dims],
     compiled: Set[str] = frozenset(),
 ) -> str | None:
-    """The first node that may mix rows or is not in the grammar, in words; None: there is none.
+    """The first node that may mix rows or is not in the grammar, in words; None: all are fine.
 
     `compiled` are values that the compiler of knowledge makes; they need no second look.
     """

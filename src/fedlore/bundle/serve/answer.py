@@ -47,12 +47,14 @@ class RowAnswer(BaseModel):
         "promises nothing"
     )
     noise: float | None = Field(
-        description="sd of one test about its mean, in classes or units of the number; null where "
+        description="standard deviation of one test, in classes or units of the number; null where "
         "the model cannot tell"
     )
-    ignorance: float | None = Field(description="sd of the model's own mean; null likewise")
+    ignorance: float | None = Field(
+        description="standard deviation of the model's mean; null likewise"
+    )
     far: bool | None = Field(
-        description="whether ignorance is the larger: a row unlike all that was learned from"
+        description="whether ignorance is the larger: the row is unlike the training data"
     )
     expert: str | float | None = Field(
         description="the expert's own prediction; null if he names no single one"
@@ -103,7 +105,7 @@ class Problem(BaseModel):
 
 
 class NoAnswer(FedloreError):
-    """Rows that are well-formed, and for which the knowledge contradicts itself."""
+    """Well-formed rows for which the knowledge contradicts itself."""
 
     kind = "no-answer"
 

@@ -22,9 +22,9 @@ class QuestionReply(BaseModel):
 
     name: str = Field(description="the rule, the range, the expert, the answers or the input")
     kind: QuestionKind
-    rows: int = Field(description="or lots, that say something about it")
-    claim: str = Field(description="what is bet against")
-    seen: str = Field(description="what was counted instead, since it seems false")
+    rows: int = Field(description="rows, or lots, that say something about it")
+    claim: str = Field(description="the claim that is tested")
+    seen: str = Field(description="what was counted since it seems false")
     since: str = Field(description="the day, or the row, from which on it seems false")
     evidence: float = Field(description="the most that a stake of 1 against the claim became")
     needed: float = Field(description="what it must come to for an alarm")
@@ -38,9 +38,9 @@ class MonitorReply(BaseModel):
     client: str
     fingerprint: str
     rows: int
-    lots: int | None = Field(description="that are over; null where rows stand for themselves")
-    late: int = Field(description="rows that came when their lot was over, and are not judged")
-    alarm_rate: float = Field(description="the chance that one of all claims ever cries wolf")
+    lots: int | None = Field(description="that are complete; null where each row stands for itself")
+    late: int = Field(description="rows that came after their lot was closed, and are not judged")
+    alarm_rate: float = Field(description="the chance that any claim ever raises a false alarm")
     alarms: list[str] = Field(description="the names of the questions that raise one")
     sentences: list[str] = Field(description="each alarm in a sentence, or that there is none")
     questions: list[QuestionReply]
@@ -49,7 +49,7 @@ class MonitorReply(BaseModel):
 class RowsTaken(BaseModel):
     """What became of measured rows."""
 
-    new: int = Field(description="rows that were not in the record yet; the others are passed over")
+    new: int = Field(description="rows that were new to the record; the others are ignored")
     rows: int = Field(description="all that are in the record now")
 
 
@@ -68,7 +68,7 @@ class RecordKeeper:
         return self._record.in_lots
 
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
-        """Write rows down that are not there yet; on the disk before anybody hears of it."""
+        """Record new rows; they are on the disk before the answer is sent."""
         async with self._one:
             try:
                 new = await asyncio.to_thread(self._record.append, self._bundle, rows)

@@ -18,7 +18,7 @@ from ..knowledge import Known
 from ..sources import Limits, Prediction, Side, Table
 from .knowledge import see_rows, squeeze
 from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
-from .sources import View, answer_table, hit_rules, refuse_rows
+from .sources import View, answer_table, first_prediction, hit_rules, refuse_rows
 
 _ROWWISE: dict[str, Any] = {"axes": [1], "keepdims": 1}
 Pairs = tuple[tuple[float, float], ...]  # closed intervals, in order, none touching another
@@ -314,14 +314,10 @@ def _table_point(view: NumberView, table: Table) -> Answer:
 
 
 def _first_point(view: NumberView, side: Side) -> Answer:
-    """The first expert who names a number; whoever lacks a value might have spoken."""
-    o, parts = view.o, [view.point(source) for source in side.sources]
-    number, over = parts[0].rows, None
-    for part, source in zip(parts[1:], side.sources, strict=False):
-        over = o.either(over, view.lacking([source]))
-        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
-        number = o.where(silent, part.rows, number)
-    return Answer(number, o.either(*[part.refused for part in parts]))
+    """The first expert who names a number."""
+    parts = [view.point(source) for source in side.sources]
+    lacking = [view.lacking([source]) for source in side.sources]
+    return first_prediction(view.o, parts, lacking, lambda number: ~view.o.isnan(number))
 
 
 #: What each kind of source says of a number.

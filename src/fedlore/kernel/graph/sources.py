@@ -319,7 +319,7 @@ def _side(view: View, side: Side) -> Answer:
     each = [view.lacking([source]) for source in side.sources]
     if side.combine == "average":
         return average_prediction(o, parts, side.weights, each)
-    return first_prediction(o, parts, each)
+    return first_prediction(o, parts, each, lambda rows: o.any(~o.equal(rows, 0.0)))
 
 
 #: What each kind of source says of classes.
@@ -357,13 +357,17 @@ def join_ranges(o: Ops, parts: Sequence[Answer]) -> Answer:
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 
-def first_prediction(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]) -> Answer:
+def first_prediction(
+    o: Ops,
+    parts: Sequence[Answer],
+    lacking: Sequence[Value | None],
+    speaks: Callable[[Value], Value],
+) -> Answer:
     """The first expert who speaks; whoever lacks a value might have spoken."""
     rows, over = parts[0].rows, None
     for part, lacks in zip(parts[1:], lacking, strict=False):
         over = o.either(over, lacks)
-        spoken = o.either(o.any(~o.equal(rows, 0.0)), over)
-        rows = o.where(spoken, rows, part.rows)
+        rows = o.where(o.either(speaks(rows), over), rows, part.rows)
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 
