@@ -32,7 +32,7 @@ def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
         *_soft(expert),
-        *_mixture(header),
+        *_ensemble(header),
         *_columns(schema),
         *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
         f"- other columns: {header['policies']['extra']}",
@@ -86,7 +86,7 @@ def _columns(schema: Schema) -> list[str]:
     ]
 
 
-def _mixture(header: Mapping[str, Any]) -> list[str]:
+def _ensemble(header: Mapping[str, Any]) -> list[str]:
     """Who speaks with which weight, where the network is not alone."""
     ensemble = header.get("ensemble")
     if ensemble is None:
@@ -94,7 +94,7 @@ def _mixture(header: Mapping[str, Any]) -> list[str]:
     named = [("network", ensemble["network"])]
     named += [(one["name"], one["weight"]) for one in ensemble["members"]]
     named += [("expert", ensemble["expert"])] if ensemble["expert"] > 0 else []
-    return ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
+    return ["- ensemble: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
 
 
 def _owner(card: Card | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from ..checker.forms import MixtureValues
+from ..checker.forms import EnsembleValues
 from ..config import build
 from ..core.one_shot import Basis, Home, Link, OneShot, OneShotModel, Posterior
 from ..core.ordinal import Start
@@ -58,7 +58,7 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     for values, member in zip(said, ensemble.members, strict=True):
         if isinstance(member, CorrectedMember):
             if member.one_shot not in rounds:
-                raise FedloreError(f"'{member.name}' corrects a model that is not in the mixture")
+                raise FedloreError(f"'{member.name}' corrects a model that is not in the ensemble")
             values[_CORRECTS] = EXACT
     values = {
         "network": ensemble.network,
@@ -95,10 +95,10 @@ def restore_ensemble(
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
     tuned, other = ("width", "inverse_temperature")[:: 1 if numbers else -1]
-    values = _read(MixtureValues, said, "the mixture")
+    values = _read(EnsembleValues, said, "the ensemble")
     scale = getattr(values, tuned)
     if getattr(values, other) is not None or scale is None or not 0.0 < scale < float("inf"):
-        raise Refused(f"the mixture must say {tuned}, positive and finite, and no {other}")
+        raise Refused(f"the ensemble must say {tuned}, positive and finite, and no {other}")
     _check_size(tensors)
     listed = values.members
     if [one.get("kind") for one in listed].count(EXACT) > 1:
@@ -260,7 +260,7 @@ def _read(form: type[_Form], said: Mapping[str, Any], what: str) -> _Form:
 
 def _number(value: object, what: str) -> float:
     if type(value) not in (int, float):  # a truth is none
-        raise Refused(f"{what} of a mixture must be a number, got {value!r}")
+        raise Refused(f"{what} of an ensemble must be a number, got {value!r}")
     return float(cast(float, value))
 
 
@@ -272,5 +272,5 @@ def _check_size(tensors: Params) -> None:
     size = sum(t.numel() * t.element_size() for t in tensors.values())
     if size > MOST_BYTES:
         raise FedloreError(
-            f"members of a mixture may take {MOST_BYTES} bytes of a bundle, these take {size}"
+            f"members of an ensemble may take {MOST_BYTES} bytes of a bundle, these take {size}"
         )

@@ -51,7 +51,7 @@ from .knowledge import (
 )
 from .networks import build_network, describe_network
 
-ENSEMBLE = "ensemble.safetensors"  # of a mixture
+ENSEMBLE = "ensemble.safetensors"  # of an ensemble
 OWN = ("bundle.json", "weights.safetensors", "card.md", ENSEMBLE, HOLDINGS, SIGNATURE)
 
 

@@ -23,7 +23,7 @@ from ..kernel.knowledge import Known
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, LAYERS, Header, MixtureValues, StoredInput
+from .forms import FORMAT, LAYERS, EnsembleValues, Header, StoredInput
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -351,12 +351,12 @@ def _input_faults(form: Header, known: Known) -> list[str]:
     return []
 
 
-def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+def ensemble_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
     """What is wrong with an ensemble: its weights, widths, or numbers that are not finite."""
     try:
-        form = build(MixtureValues, ensemble)
+        form = build(EnsembleValues, ensemble)
     except ConfigError as error:
-        return [f"the mixture: {error}"]
+        return [f"the ensemble: {error}"]
     members = form.members
     weights = [form.network, form.expert, *(m["weight"] for m in members)]
     if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):

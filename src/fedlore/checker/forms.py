@@ -65,13 +65,13 @@ class Header:
     metrics: dict[str, float]
     versions: dict[str, str]
     created: str
-    ensemble: dict[str, Any] | None = None  # members and weights of a mixture
+    ensemble: dict[str, Any] | None = None  # members and weights of an ensemble
     inputs: tuple[StoredInput, ...] | None = None  # how each feature reaches the network
 
 
 @dataclass(frozen=True)
-class MixtureValues:
-    """What a header says of a mixture."""
+class EnsembleValues:
+    """What a header says of an ensemble."""
 
     network: float
     expert: float

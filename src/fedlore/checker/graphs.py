@@ -245,7 +245,7 @@ def _class_outputs(
             raise KnowledgeError(
                 f"its trust in the expert is {expert:g}, the knowledge says {known.trust:g}"
             )
-    else:  # a mixture: the second are the network's at their temperature
+    else:  # an ensemble: the second are the network's at their temperature
         dtype = DOUBLE
         members = [made for _, made in graph.guarded(o, DOUBLE)]
         parts = _weigh(o, graph, [*(o.cast(one, DOUBLE) for one in scores[1:2]), *members], allowed)
@@ -267,7 +267,7 @@ def _hear(
     o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: Node, expert: float | None,
     allowed: Node, dtype: Any,
 ) -> Node:  # fmt: skip
-    """The mixture with the expert's part: λ of each row where the knowledge says so."""
+    """The ensemble with the expert's part: λ of each row where the knowledge says so."""
     if nodes.prior is None:
         return mixed
     prior = nodes.prior if dtype is SINGLE else o.cast(nodes.prior, dtype)

@@ -30,10 +30,10 @@ from ..kernel.search import Verdict
 from ..words.certificate import TESTED
 from .bundles import (
     confusion_faults,
+    ensemble_faults,
     hash_faults,
     header_faults,
     knowledge_texts,
-    mixture_faults,
     read_json,
     read_members,
     read_target,
@@ -194,7 +194,7 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
     ensemble, tensors = header.get("ensemble"), None
     if ensemble is not None:
         tensors = read_weights(members["ensemble.safetensors"])
-        wrong = mixture_faults(ensemble, tensors)
+        wrong = ensemble_faults(ensemble, tensors)
         if wrong:
             raise KnowledgeError(wrong[0])
     known = read_confused(texts, header["confusion"], as_of)

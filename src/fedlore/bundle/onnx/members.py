@@ -1,4 +1,4 @@
-"""The members of a mixture as nodes: each masked, then softmaxed, then weighed."""
+"""The members of an ensemble as nodes: each masked, then softmaxed, then weighed."""
 
 import math
 from collections.abc import Callable

@@ -71,7 +71,7 @@ def regressor_to_onnx(
     reliance = about.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
     if personal.ensemble is not None:
         own = personal.ensemble.expert if trust is None else reliance
-        number = _mixture(build, x, personal.ensemble, learned, between, known, cut, own)
+        number = _ensemble(build, x, personal.ensemble, learned, between, known, cut, own)
         found = spread_nodes(build, hard_nodes(build, number, personal.ensemble.width, cut), cut)
     elif about.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, known.point, reliance)
@@ -126,7 +126,7 @@ def _ends(build: Builder, cut: BinNodes) -> tuple[Value, Value]:
     )
 
 
-def _mixture(
+def _ensemble(
     build: Builder,
     x: Value,
     ensemble: Ensemble,
@@ -136,7 +136,7 @@ def _mixture(
     cut: BinNodes,
     expert: Any,  # his weight, of all rows or of each (n, 1)
 ) -> Value:
-    """The number of a mixture, (n, 1), in the set."""
+    """The number of an ensemble, (n, 1), in the set."""
     low, high = _ends(build, cut)
     start = middle = (low + high) * 0.5
     if known.point is not None:
