@@ -5,8 +5,9 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 
+import numpy as np
+import safetensors
 import torch
 
 from ..checker.forms import FORMAT, Header, Policies, StoredInput, TaskName
@@ -234,14 +235,7 @@ def finite_scores(metrics: Mapping[str, object]) -> dict[str, float]:
 
 def versions() -> dict[str, str]:
     """What made the bundle."""
-
-    def of(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "unknown"
-
-    packages = {name: of(name) for name in ("torch", "numpy", "safetensors")}
+    packages = {one.__name__: one.__version__ for one in (torch, np, safetensors)}
     return {"fedlore": __version__, **packages, "python": platform.python_version()}
 
 

@@ -367,6 +367,14 @@ def join_steps(*trees: Tree) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     return tuple(places), ends
 
 
+def constant_of(tree: Tree) -> float | None:
+    """The value of a plain number, signs included; None of any other formula."""
+    if tree[0] == "neg":
+        inner = constant_of(tree[1])
+        return None if inner is None else -inner
+    return float(tree[1]) if tree[0] == "number" else None
+
+
 def numbers_in(tree: Tree) -> set[float]:
     """The numbers that stand in a formula: thresholds are among them."""
     return _leaves(tree, "number")
