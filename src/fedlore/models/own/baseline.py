@@ -51,6 +51,7 @@ from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
 FOLDS = 5
+HALVED_FROM = 5_000  # rows from which on the first fold alone chooses modes and settings
 
 
 class Family(Protocol):
@@ -112,7 +113,9 @@ class Tried:
         return self.family.name + self.mode.words
 
 
-_Judge = Callable[[Tensor], JudgedOutputs]  # (n, o) out-of-fold outputs
+# (m, o) out-of-fold outputs of some rows, and which rows those are
+_Judge = Callable[[Tensor, Tensor | slice], JudgedOutputs]
+_ALL = slice(None)
 
 
 def folds(rows: int, *, seed: int, site: str = "") -> Tensor:
@@ -140,18 +143,52 @@ def try_family(
     modes: Sequence[Mode],
     judge: _Judge,
 ) -> list[Tried]:
-    """One entry per mode; the first mode tries every setting, the others those near its best."""
+    """One entry per mode; the first mode tries every setting, the others those near its best.
+
+    Of many rows there is one entry: what the first fold favours is tried on the other folds.
+    """
+    if len(part) >= HALVED_FROM:
+        return [_try_by_first_fold(family, sight, target, part, modes, judge)]
     found: list[Tried] = []
     settings = family.settings
     for mode in modes:
         outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
-        each = [judge(one) for one in outputs]
+        each = [judge(one, _ALL) for one in outputs]
         best = min(range(len(each)), key=lambda i: each[i].error)
         found.append(Tried(family, mode, settings[best], each[best]))
         if mode is modes[0]:
             settings = family.near(settings[best])
         tell_step(f"own models, {family.name}")
     return found
+
+
+def _try_by_first_fold(
+    family: Family,
+    sight: Sight,
+    target: Callable[[Mode], Tensor],
+    part: Tensor,
+    modes: Sequence[Mode],
+    judge: _Judge,
+) -> Tried:
+    """The mode and setting that are best on the first fold, with their outputs on all folds."""
+    first, settings = part == 0, family.settings
+    found: list[tuple[float, Mode, Any, Tensor]] = []
+    for mode in modes:
+        outputs = _predict_fold(family, sight, target(mode), first, mode, settings)
+        errors = [judge(one, first).error for one in outputs]
+        best = min(range(len(errors)), key=lambda i: errors[i])
+        found.append((errors[best], mode, settings[best], outputs[best]))
+        if mode is modes[0]:
+            settings = family.near(settings[best])
+        tell_step(f"own models, {family.name}")
+    _, mode, setting, said = min(found, key=lambda one: one[0])
+    held = said.new_empty(len(part), said.shape[1])
+    held[first] = said
+    for fold in range(1, int(part.max()) + 1):
+        out = part == fold
+        held[out] = _predict_fold(family, sight, target(mode), out, mode, [setting])[0]
+        tell_step(f"own models, {family.name}")
+    return Tried(family, mode, setting, judge(held, _ALL))
 
 
 def predict_held_out(
@@ -163,18 +200,31 @@ def predict_held_out(
     settings: Sequence[Any],
 ) -> Tensor:
     """Out-of-fold outputs of each setting, (s, n, o), the expert's number added where due."""
-    inputs = sight.inputs(hears=mode.hears)
     found: Tensor | None = None
     for fold in range(int(part.max()) + 1):
         out = part == fold
-        rest = (~out).nonzero().squeeze(1)
-        rest = rest[thin(len(rest), MOST_TRIED)]
-        said = family.trace(inputs[rest], target[rest], inputs[out], settings)
+        said = _predict_fold(family, sight, target, out, mode, settings)
         if found is None:
             found = said.new_empty(len(settings), len(part), said.shape[2])
         found[:, out] = said
     assert found is not None  # there are at least two folds
-    return found + sight.start[:, None] if mode.over else found
+    return found
+
+
+def _predict_fold(
+    family: Family,
+    sight: Sight,
+    target: Tensor,
+    out: Tensor,  # (n,) bool, the rows of the fold
+    mode: Mode,
+    settings: Sequence[Any],
+) -> Tensor:
+    """Outputs of each setting on one fold, (s, m, o), by what the others teach."""
+    inputs = sight.inputs(hears=mode.hears)
+    rest = (~out).nonzero().squeeze(1)
+    rest = rest[thin(len(rest), MOST_TRIED)]
+    said = family.trace(inputs[rest], target[rest], inputs[out], settings)
+    return said + sight.start[out, None] if mode.over else said
 
 
 def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
@@ -401,8 +451,8 @@ def own_order(
     y, aim = _labels(known), known.aim
     sight = _withheld(see_order(known, classes), signs)
 
-    def judge(outputs: Tensor) -> JudgedOutputs:
-        return judge_places(outputs.squeeze(1), known, classes)
+    def judge(outputs: Tensor, rows: Tensor | slice) -> JudgedOutputs:
+        return judge_places(outputs.squeeze(1), known[rows], classes)
 
     def target(mode: Mode) -> Tensor:
         # cells are what an ordinal model is fitted to; the others learn a place, as it was measured
@@ -425,9 +475,10 @@ def own_order(
     return Own(_kept(found, signs), part)
 
 
-def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
-    held = within(outputs.squeeze(1), known)
-    missed = float((held - known.numbers()).square().mean())
+def _judge_number(known: Measured, outputs: Tensor, rows: Tensor | slice) -> JudgedOutputs:
+    some = known[rows]
+    held = within(outputs.squeeze(1), some)
+    missed = float((held - some.numbers()).square().mean())
     return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
 
 
@@ -458,12 +509,13 @@ def _try_classes(
     for family in families:
         votes = isinstance(family, ExtraTrees)
 
-        def judge(outputs: Tensor, votes: bool = votes) -> JudgedOutputs:
+        def judge(outputs: Tensor, rows: Tensor | slice, votes: bool = votes) -> JudgedOutputs:
             logits = smooth_votes(outputs) if votes else outputs
-            every = [mask_logits(float(s) * logits, known.allowed) for s in _SHARPNESS]
-            costs = [_nll(rows, y) for rows in every]
+            allowed = None if known.allowed is None else known.allowed[rows]
+            every = [mask_logits(float(s) * logits, allowed) for s in _SHARPNESS]
+            costs = [_nll(one, y[rows]) for one in every]
             best = min(range(len(costs)), key=lambda i: costs[i])
-            return JudgedOutputs(float(_SHARPNESS[best]), every[best], error(every[best], y))
+            return JudgedOutputs(float(_SHARPNESS[best]), every[best], error(every[best], y[rows]))
 
         modes = _modes(known, over=False)
         for one in try_family(family, sight, lambda _: y, part, modes, judge):
