@@ -77,6 +77,7 @@ from .temperature import (
     number_width,
     root_miss,
     temper,
+    weighed_rows,
 )
 
 LOCAL_BEST, MIXTURE = "local best", "mixture"
@@ -400,8 +401,8 @@ class ClassStack:
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = class_weights(said, self.y[rows], start)
+        rows, start = weighed_rows(rows), first_weights(members, self.start)
+        found = class_weights([m.oof[rows] for m in members], self.y[rows], start)
         return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
