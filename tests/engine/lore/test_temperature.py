@@ -9,11 +9,13 @@ from fedlore.core.ordinal import normal_cells
 from fedlore.core.rng import stream
 from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.temperature import (
+    MOST_WEIGHED,
     NETWORK,
     _Number,
     apply_temperature,
     best_factor,
     number_width,
+    weighed_rows,
 )
 from fedlore.models.distribution import Distribution
 from fedlore.models.own.linear import Linear
@@ -115,3 +117,11 @@ def test_too_few_rows_keep_the_widest_that_any_needs():
 
 def test_without_members_nothing_is_sharpened():
     assert best_factor([], {}, torch.zeros(0, dtype=torch.long)) == 1.0
+
+
+def test_of_many_rows_evenly_spaced_ones_are_weighed():
+    few, many = torch.arange(40) % 5 != 0, torch.arange(40_000) % 5 != 0
+    assert weighed_rows(few) is few
+    kept = weighed_rows(many)
+    assert MOST_WEIGHED / 2 < int(kept.sum()) <= MOST_WEIGHED and not (kept & ~many).any()
+    assert int(kept[:20_000].sum()) == pytest.approx(int(kept[20_000:].sum()), abs=1)

@@ -6,7 +6,8 @@ import torch
 from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
 from fedlore.models.own import ahead, baseline
-from fedlore.models.own.baseline import once, own_numbers, own_order, remembering
+from fedlore.models.own.baseline import own_numbers, own_order
+from fedlore.models.own.memory import once, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:
