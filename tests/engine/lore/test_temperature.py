@@ -9,7 +9,6 @@ from fedlore.core.ordinal import normal_cells
 from fedlore.core.rng import stream
 from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.temperature import (
-    MOST_WEIGHED,
     NETWORK,
     _Number,
     apply_temperature,
@@ -18,6 +17,7 @@ from fedlore.engine.lore.temperature import (
     weighed_rows,
 )
 from fedlore.models.distribution import Distribution
+from fedlore.models.own.limits import MOST_WEIGHED
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, OrderMember
 from fedlore.models.own.mixture import NumberMixture, mix

@@ -20,7 +20,7 @@ from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
 from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
 from ...models.distribution import Distribution
-from ...models.own.linear import thin
+from ...models.own.limits import MOST_WEIGHED, thin
 from ...models.own.members import ClassMember, OrderMember
 from ...models.own.mixture import NumberMixture, mix
 from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
@@ -34,9 +34,6 @@ _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
 _NETWORK: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of logits
 #: Of a number, times the root of the mean squared miss.
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
-
-#: Rows by which members are weighed and made steeper at most: more would change digits alone.
-MOST_WEIGHED = 5_000
 
 _M = TypeVar("_M")
 

@@ -17,15 +17,14 @@ from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
 from .bent import TurningLearner, cut_at_turns
-from .gaussian import MOST_ROWS, GaussianLearner
+from .gaussian import GaussianLearner
+from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, thin
 from .linear import (
-    MOST_TRIED,
     LogisticLearner,
     OrdinalLinear,
     Ridge,
     SignedLinear,
     log_masses,
-    thin,
 )
 from .members import (
     HEARD_OF_ORDER,
@@ -48,7 +47,6 @@ from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
 FOLDS = 5
-HALVED_FROM = 5_000  # rows from which on the first fold alone chooses modes and settings
 
 
 class Family(Protocol):
@@ -229,7 +227,6 @@ def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
     return tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
 
 
-MOST_TERMS = 1000  # of a quadratic model
 WIDTHS = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6)  # times the root of the mean squared miss
 LEAST_WIDTH = 0.3  # in classes
 ROWS_OF_A_CLASS = 10  # on average, for learners of ordered classes that must find their order
@@ -473,7 +470,7 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
             found.append(Ridge("quadratic ridge", quadratic=True))
-        if len(sight) <= MOST_ROWS:
+        if len(sight) <= MOST_GAUSSIAN:
             found.append(GaussianLearner("Gaussian process"))
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))

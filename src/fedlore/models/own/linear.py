@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .limits import thin
+
 FLAT = 1e-9  # a column that varies less, in its own units, says nothing
 
 
@@ -32,19 +34,6 @@ class Linear:
         """What the outputs are linear in, (n, i) -> (n, t)."""
         z = (inputs.double() - self.mean) / self.scale
         return products(z) if self.quadratic else z
-
-
-MOST_LEARNED = 20_000  # rows of one fit of learners whose size is bounded
-MOST_TRIED = 8_000  # and of one fit in cross-validation, where everything is fitted many times
-
-
-def thin(rows: int, most: int | None = None) -> slice:
-    """Evenly spaced rows, at most so many: a bound on time that looks at no clock.
-
-    >>> len(range(1000)[thin(1000)]), len(range(50_000)[thin(50_000)])
-    (1000, 16667)
-    """
-    return slice(None, None, max(1, math.ceil(rows / (most or MOST_LEARNED))))
 
 
 def products(z: Tensor) -> Tensor:

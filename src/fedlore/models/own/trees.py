@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import FedloreError
-from .linear import thin
+from .limits import thin
 
 LEAF = -1
 AT_ONCE = 1 << 18  # leaf values of all rows and trees; more would not stay in the cache
