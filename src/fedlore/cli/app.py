@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from ..errors import FedloreError
 from .commands import OWN, Command, all_commands, find_command
 from .paths import CONTINUED, check_doors, check_outputs
-from .screen import ExitCode, add_options, explain_stop
+from .screen import ExitCode, add_options, explain_stop, leaves
 
 T = TypeVar("T")
 
@@ -61,15 +61,17 @@ def load_command(name: str) -> click.Command:
     module, _, what = known.place.partition(":")
     found = getattr(importlib.import_module(module), what)
     holder = typer.Typer(add_completion=False)
-    holder.callback()(_root)  # one command with a callback stays a group of one
+    holder.callback()(lambda: None)  # one command with a callback stays a group of one
     if isinstance(found, typer.Typer):
         holder.add_typer(found, name=name)
     else:
         holder.command(name)(found)
     group = typer.main.get_command(holder)
     assert isinstance(group, click.Group)
-    add_options(group.commands[name], name)
-    _guard(group.commands[name], name, known.paths, known.writes)
+    for whole, command in leaves(group.commands[name], name):
+        add_options(command, whole)
+        below = whole.removeprefix(name).lstrip()
+        _guard(command, whole, _below(below, known.paths), _below(below, known.writes))
     return group.commands[name]
 
 
@@ -80,15 +82,10 @@ def _guard(
     writes: Mapping[str, str],
 ) -> None:
     """Every command looks at its paths first, and says a sentence when it is stopped."""
-    if isinstance(command, click.Group):
-        for below, one in command.commands.items():
-            read, written = _below(below, paths), _below(below, writes)
-            _guard(one, f"{name} {below}", read, written)
-        return
     inner = command.callback
     assert inner is not None
     if set(writes.values()) - set(CONTINUED):
-        help = "Replace what is there, if it is of the kind that is written."
+        help = "Overwrite an output of the same kind."
         command.params.append(TyperOption(param_decls=["--force"], is_flag=True, help=help))
 
     def guarded(force: bool = False, **given: object) -> object:
@@ -101,13 +98,9 @@ def _guard(
 
 
 def _below(below: str, named: Mapping[str, T]) -> dict[str, T]:
-    """What is said of one command of a group, by its parameters."""
-    start = f"{below} "
+    """What is said of one command of a group, or of a command itself, by its parameters."""
+    start = f"{below} " if below else ""
     return {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
-
-
-def _root() -> None:
-    """Federated learning that knows what your experts know."""
 
 
 def _open(
@@ -144,7 +137,8 @@ def main() -> None:
     try:
         app()
     except FedloreError as error:
-        _end(_with_code(error), ExitCode.UNUSABLE)
+        between = "\n" if "\n" in str(error) else " "
+        _end(f"{error}{between}[{error.code}]", ExitCode.UNUSABLE)  # a code of docs' list of errors
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever read our output has gone: nobody is left to tell
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -157,12 +151,6 @@ def main() -> None:
         _end("stopped", ExitCode.STOPPED)
     except Exception as error:
         _end(_tell_fault(error), ExitCode.FAULT)
-
-
-def _with_code(error: FedloreError) -> str:
-    """The sentence with its code, by which the list of errors says what to do."""
-    between = "\n" if "\n" in str(error) else " "
-    return f"{error}{between}[{error.code}]"
 
 
 def _end(sentence: str, code: ExitCode) -> None:

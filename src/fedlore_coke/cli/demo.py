@@ -20,16 +20,14 @@ from fedlore.experiments import (
     APPROACHES,
     check_empty,
     effort,
-    interval,
     local_best_words,
     read_sites,
     write_alike,
 )
-from fedlore.look.tables import TextTable
 from fedlore.models.own import missing_learners
-from fedlore.report import overview, write_report
+from fedlore.report import overview, tables, write_report
 
-from ..demo import Demo, margins, means, run_demo, verdict
+from ..demo import Demo, run_demo, verdict
 from ..starter import make_trial_here, write_starter
 
 
@@ -38,7 +36,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="First seed; same seed, same numbers.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; above 1 adds intervals.")] = 1,
     config: Annotated[Path | None, typer.Option(help="TOML file with changed settings.")] = None,
-    sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
+    sites: Annotated[Path | None, typer.Option(help="Use these site folders instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
     """Compare eight approaches on four simulated coking plants, in about a minute."""
@@ -70,7 +68,7 @@ def demo(
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
     screen.show(overview(f"{what}{over}", rows))
     if seeds > 1:
-        screen.show(_margins(rows, seeds))
+        screen.show(*(table for table in tables(rows) if "minus" in table.title))
     screen.say(f"\n{verdict(rows)}")
     if missing_learners():
         screen.remark(f"local best: {local_best_words()}")
@@ -102,6 +100,7 @@ def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -
 
 def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
+    chosen = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
     return {
         "in short": verdict(rows),
         "local best": local_best_words(),
@@ -109,39 +108,17 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",
         "trust λ": f"{setting.trust:g}",
-        "lore": _say_choice(rows),
+        "lore": f"chosen by trials on training rows: {'; '.join(dict.fromkeys(chosen.values()))}",
         "date": date.today().isoformat(),
         "versions": f"fedlore {__version__}, torch {torch.__version__}",
     }
 
 
-def _say_choice(rows: Sequence[Row]) -> str:
-    """What the trials of lore chose, seed after seed."""
-    found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
-    return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
-
-
-def _margins(rows: Sequence[Row], seeds: int) -> TextTable:
-    theirs = means(rows, "ta")
-    body = [
-        (
-            name,
-            f"{100 * interval(theirs[name]).mean:.1f}",
-            f"{100 * gap.mean:+.1f}",
-            f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
-        )
-        for name, gap in margins(rows).items()
-    ]
-    title = f"lore minus the others, points of mean accuracy, {seeds} seeds"
-    head = ("against", "their accuracy", "difference", "95 % interval, paired by seed")
-    return TextTable.of(title, head, body)
-
-
 def new(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
-    like: Annotated[Path | None, typer.Option(help="Rows of your own to deal to sites.")] = None,
+    like: Annotated[Path | None, typer.Option(help="Your own rows, dealt to sites.")] = None,
     label: Annotated[str | None, typer.Option(help="With --like: the column to predict.")] = None,
-    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
+    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many sites.")] = 4,
 ) -> None:
     """Write a federation to start from: four simulated plants, or one like your own rows."""
     screen, left_out = current_screen(), dict[str, str]()
@@ -162,14 +139,14 @@ def new(
 
 def up(
     folder: CoordinatorFolder,
-    sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
-    rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
-    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+    sites: Annotated[int, typer.Option(help="Plants in a new folder.")] = 4,
+    rounds: Annotated[int, typer.Option(help="Rounds in a new folder.")] = 10,
+    resume: Annotated[bool, typer.Option(help="Resume after the last journalled round.")] = False,
     recipe: Annotated[
-        str, typer.Option(help="lore or none, in a folder that is made anew; lore takes longer.")
+        str, typer.Option(help="lore or none, in a new folder; lore takes longer.")
     ] = "none",
 ) -> None:
-    """A whole federation on this machine: server, sites and one training."""
+    """Run a whole federation on this machine: server, sites and one training."""
     need_flower()
     if not (folder / "federation.toml").exists():
         check_empty(folder)
