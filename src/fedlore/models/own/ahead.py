@@ -1,12 +1,14 @@
 """Own models of several sites at a time, in processes; `fedlore run` asks for it."""
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,15 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
 def _begin(threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who pressed it is told by the first process
     torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A run that was killed cannot end its processes, which would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(name: str, call: Any) -> Any:
