@@ -96,8 +96,9 @@ def unveil(model: Any) -> tuple[Any, tuple[int, ...] | None]:
     """The model behind views of columns and a confusion, and the columns it sees; None: all."""
     columns: tuple[int, ...] | None = None
     while isinstance(model, Mask | Recalibrated):
-        if isinstance(model, Mask):
-            columns = model.columns if columns is None else tuple(columns[c] for c in model.columns)
+        own = getattr(model, "columns", None)
+        if own is not None:
+            columns = own if columns is None else tuple(columns[c] for c in own)
         (model,) = model.parts
     return model, columns
 

@@ -78,15 +78,14 @@ def read_row(row: Mapping[str, str | float | None], schema: Schema) -> Tensor:
 
 
 def _typed(value: str | float | None, level: bool) -> str | float | None:
-    if isinstance(value, str) and not level:
-        text = value.strip()
-        try:
-            return float(text.replace(",", ".") if text.count(",") == 1 else text)
-        except ValueError:
-            return text or None
-    if isinstance(value, str):
-        return value.strip() or None
-    return float(value) if value is not None and not level else value
+    if not isinstance(value, str):
+        return value if level or value is None else float(value)
+    text = value.strip()
+    try:
+        number = text.replace(",", ".") if text.count(",") == 1 else text
+        return text or None if level else float(number)
+    except ValueError:
+        return text or None
 
 
 def tried_row(row: Mapping[str, str | float | None], checkup: Checkup) -> Tensor:

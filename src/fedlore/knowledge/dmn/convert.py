@@ -186,15 +186,15 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
             if kinds
             else f"input '{column.name}' has no type, and no rule says one"
         )
-    unsaid = _limits(column, remarks)
+    span, listed = _limits(column, remarks)
     if kind == "number":
-        low, high = unsaid if isinstance(unsaid, tuple) else (-math.inf, math.inf)
+        low, high = span or (-math.inf, math.inf)
         return Feature(name, unit[1] if unit else "", low, high, column=title)
     if kind == "boolean":
         return Feature(name, levels=("false", "true"), column=title)
-    levels = list(dict.fromkeys(map(level_of, unsaid if isinstance(unsaid, list) else named)))
+    levels = list(dict.fromkeys(map(level_of, listed or named)))
     extra = [level_of(value) for value in named if level_of(value) not in levels]
-    if not isinstance(unsaid, list) or extra:
+    if not listed or extra:
         said = ", ".join(map(repr, extra or levels)) or "none"
         remarks.append(
             f"input '{column.name}' does not list all its values: its levels are those that rules "
@@ -205,21 +205,23 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
     return Feature(name, levels=(*levels, *extra), column=title)
 
 
-def _limits(column: DmnColumn, remarks: list[str]) -> tuple[float, float] | list[Literal] | None:
+def _limits(
+    column: DmnColumn, remarks: list[str]
+) -> tuple[tuple[float, float] | None, Sequence[Literal]]:
     """The scope or the levels that a column allows."""
     try:
         said = parse_tests(column.values)
         if said is None:
-            return None
+            return None, ()
         if said.values and not said.negated:
-            return list(said.values)
+            return None, said.values
         (span,) = said.spans
         if not said.negated and span.start.value < span.stop.value:
-            return span.start.value, span.stop.value
+            return (span.start.value, span.stop.value), ()
     except (KnowledgeError, ValueError):
         pass
     remarks.append(f"the limits {short(column.values)} of '{column.name}' are no range or list")
-    return None
+    return None, ()
 
 
 def _cell(test: Tests | None, feature: Feature, rule: DmnRule) -> str:
