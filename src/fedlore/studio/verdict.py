@@ -25,7 +25,7 @@ from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
-from ..words.en import case_words
+from ..words import phrase
 from .answers import Heard, ask_once, hear_knowledge, name_values, rule_tables, usable
 from .checks import judge
 from .edits import edit_toml
@@ -179,7 +179,9 @@ def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]
     """The same rules, each with the share of cases in which it holds, where it says one."""
     if not model.confidences:
         return lines
-    shares = {model.table.label(i): case_words(c) for i, c in enumerate(model.confidences)}
+    shares = {
+        model.table.label(i): phrase("cases", confidence=c) for i, c in enumerate(model.confidences)
+    }
     return [one | {"text": one["text"] + shares[one["label"]]} for one in lines]
 
 

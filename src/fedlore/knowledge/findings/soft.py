@@ -63,6 +63,7 @@ def _weak(model: SoftTable) -> Iterator[Finding]:
                 "rule": model.table.label(index),
                 "share": share,
                 "even": even,
+                "against": share < even,
                 "named": len(rule.outcome),
                 "classes": k,
             }
@@ -113,8 +114,12 @@ def check_soft(known: Knowledge, data: Examples, file: str) -> Iterator[Finding]
         if low <= one.confidence <= high:
             continue
         wrong += 1
+        # two digits, three where two would hide the difference
+        digits = 3 if round(low, 2) <= one.confidence <= round(high, 2) else 2
+        shares = {"was": right / rows, "least": low, "most": high}
         args = {"name": one.name, "share": one.confidence, "right": right, "rows": rows}
-        yield Finding("warning", "confidence", one.place, {**args, "low": low, "high": high})
+        args |= {name: f"{share:.{digits}f}" for name, share in shares.items()}
+        yield Finding("warning", "confidence", one.place, args)
     if found:
         counts = {"found": found, "wrong": wrong, "by_chance": _MISS * found}
         yield Finding("info", "confidences", Place(file), counts)
