@@ -287,8 +287,8 @@ def test_lint_says_what_is_soft_and_compares_it_with_data(tmp_path):
             "row 3 names the same",
         ),
         ("ash,then,confidence\n> 10,IV,0.9\n> 10,IV,0.9\n", "duplicate", "row 3 repeats row 2"),
-        ('ash,then,confidence\n> 10,"I, II",0.5\n', "soft-weak", "says nothing"),
-        ('ash,then,confidence\n> 10,"I, II",0.3\n', "soft-weak", "speaks against"),
+        ('ash,then,confidence\n> 10,"I, II",0.5\n', "soft-weak", "adds nothing"),
+        ('ash,then,confidence\n> 10,"I, II",0.3\n', "soft-weak", "counts against"),
         ("ash,then,confidence\n> 30,IV,0.9\n", "outside-scope", "row 2"),
     ],
 )

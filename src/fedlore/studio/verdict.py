@@ -22,7 +22,7 @@ from ..knowledge.rowtrust import trust_reasons
 from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
-from ..knowledge.sources.table import is_of_number, rule_text
+from ..knowledge.sources.table import rule_text
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words import phrase
@@ -151,13 +151,13 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
-            found = _predicting(table, rows, grids, spoken, limits, text=is_of_number(model))
+            found = _predicting(table, rows, grids, spoken, limits, text=model.of_number)
             lines += _with_shares(found, model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
     for model, table in rule_tables(known.range):
-        lines += _limiting(table, rows, grids, text=is_of_number(model))
+        lines += _limiting(table, rows, grids, text=model.of_number)
     for model, table in rule_tables(*mostly):
         found = _limiting(replace(table, policy="union"), rows, grids, text=False)
         weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
@@ -170,7 +170,7 @@ def _hitting_limits(known: Knowledge, rows: Tensor) -> list[tuple[str, set[int]]
     return [
         (f"{table.name} {table.label(index)}", set(table.rules[index].outcome))
         for model, table in rule_tables(known.range)
-        if not is_of_number(model)
+        if not model.of_number
         for index in table.hits(rows)[0].nonzero().flatten().tolist()
     ]
 

@@ -32,7 +32,6 @@ from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
 from ...kernel.schema import Feature
 from ...kernel.sources import Confused, Grades, Limits, Predicted, Side, Soft, Weighed
-from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.estimators import TorchModel
@@ -202,13 +201,13 @@ def _limits(model: FormulaRange) -> Limits:
 def _soft(model: SoftRange) -> Soft:
     if isinstance(model, SoftTable):
         shares = np.array([model.confidences[index] for index in model.table.order])
-        return Soft(table_of(model.table), shares)
+        return Soft(model.table.kernel_source, shares)
     return Soft(FORMS[type(model.model)](model.model), np.array([model.confidence]))
 
 
 def _average(model: Average) -> Side:
-    weights = model.weights or (1.0,) * len(model.predictions)
-    return Side(model.predictions, "average", weights=tuple(weights))
+    weights = model.weights or (1.0,) * len(model.parts)
+    return Side(model.parts, "average", weights=tuple(weights))
 
 
 def _confused(model: Recalibrated) -> Confused:
@@ -219,13 +218,13 @@ def _confused(model: Recalibrated) -> Confused:
 
 #: The models that the kernel knows, as it knows them; what they combine are still models.
 FORMS: dict[type, Callable[[Any], Any]] = {
-    Table: table_of,
+    Table: lambda table: table.kernel_source,
     GradedFormula: _graded,
     SoftFormula: _graded,
     FormulaRange: _limits,
-    AllOf: lambda model: Side(model.ranges, "all", model.empty),
-    AnyOf: lambda model: Side(model.ranges, "any"),
-    FirstOf: lambda model: Side(model.predictions, "first"),
+    AllOf: lambda model: Side(model.parts, "all", model.empty),
+    AnyOf: lambda model: Side(model.parts, "any"),
+    FirstOf: lambda model: Side(model.parts, "first"),
     Average: _average,
     Recalibrated: _confused,
     Softened: lambda model: Weighed(model.expert, [_soft(one) for one in model.ranges]),
@@ -367,7 +366,7 @@ def _of_number(catalog: dict[type, Any], model: Any) -> Callable[..., Any]:
 
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
-    table = table_of(model.table)
+    table = model.table.kernel_source
     values = [model.sets[min(rule.outcome)][0][0] for rule in table.rules]
     return table_point(rows, table, values)
 
@@ -389,7 +388,7 @@ def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
 
 
 def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:
-    table = table_of(model.table)
+    table = model.table.kernel_source
     return table_set(rows, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
 
@@ -440,7 +439,7 @@ def _count_source(rows: Rows, model: Any) -> Value | None:
         looks = np.zeros((1, rows.width))
         looks[0, list(list_columns(model, rows.width))] = 1.0
         return _holes(rows) * build.constant(looks)
-    known = table_of(table)
+    known = table.kernel_source
     asks = np.zeros((len(known.rules), rows.width))
     for place, rule in enumerate(known.rules):
         asks[place, list(rule.spans)] = 1.0

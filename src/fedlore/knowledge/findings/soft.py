@@ -45,7 +45,9 @@ def lint_soft(
         yield from _weak(model)
         yield from _twice(model) if table.kind == "range" else ()
     rules = sum(c < 1 for model in soft for c in model.confidences)
-    yield Finding("info", "soft", place, {"rules": rules, "formulas": len(both) - len(soft)})
+    formulas = len(both) - len(soft)
+    args = {"rules": rules, "formulas": formulas, "one": rules + formulas == 1}
+    yield Finding("info", "soft", place, args)
     if trust == 0:
         yield Finding("info", "soft-unheard", place)
     outright = [one for one in leaves(*predict) if isinstance(one, Table | GradedFormula)]

@@ -35,6 +35,7 @@ class NumberTable:
 
     table: Table  # its classes are the outcomes' texts
     sets: tuple[tuple[tuple[float, float], ...], ...]  # the intervals of each class
+    of_number: ClassVar[bool] = True
     confidences: ClassVar[tuple[float, ...]] = ()  # its rules always hold
 
     def __call__(self, x: Tensor, /) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
@@ -35,6 +35,8 @@ class SoftTable:
     Of a prediction table one rule speaks, as its hit policy says, and one of confidence 1 names its
     class outright; called on rows it is a P-KM. Of a range table each rule that hits weighs in.
     """
+
+    of_number: ClassVar[bool] = False
 
     table: Table  # the rules as if they always held
     confidences: tuple[float, ...]  # one per rule, in (0, 1]; 1: it always holds
