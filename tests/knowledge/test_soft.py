@@ -342,7 +342,7 @@ def test_a_range_is_calibrated_on_the_expert_as_he_is_read_again(tmp_path):
     assert done.code == 0, done.err
     known = Knowledge.read(out)
     x = torch.tensor([[i / 5, 0.5] for i in range(99)])
-    scorer = next(one for one in known.range.ranges if hasattr(one, "scorer")).scorer
+    scorer = next(one for one in known.range.parts if hasattr(one, "scorer")).scorer
     assert torch.equal(scorer(x), lone_expert(Knowledge.read(path).prediction)(x))
     assert isinstance(known.prediction, Softened)
 
