@@ -82,11 +82,7 @@ def run_demo(
 
     drawing = Drawing(clients, make_model, demo.plan, demo.rounds, seed, ordered=ordered)
     rows = compare(
-        drawing,
-        approaches,
-        on_done=on_done,
-        on_history=on_history,
-        on_confusion=on_confusion,
+        drawing, approaches, on_done=on_done, on_history=on_history, on_confusion=on_confusion
     )
     return [{"dataset": name, "range": "expert", **row} for row in rows]
 

@@ -50,9 +50,7 @@ QUICK = {
     "federation remove-site": ["federation", "remove-site", "gone", "--dir", "{w}/coordinator"],
     "doctor": ["doctor", "{w}/coordinator/kits/south.zip"],
     "accept": ["accept", "{w}/coordinator/kits/south.zip", "--yes"],
-    "flower init": [
-        *("flower", "init", "{tmp}/app", "--schema", f"{{w}}/{EAST}/knowledge.toml"),
-    ],
+    "flower init": [*("flower", "init", "{tmp}/app", "--schema", f"{{w}}/{EAST}/knowledge.toml")],
     "import": ["import", "{w}/rules.dmn", "{tmp}/rules"],
     "track": ["track", "{w}/results", "--to", "tensorboard", "--into", "{tmp}/runs"],
     "federation key": ["federation", "key", "{w}/coordinator/kits/south.zip"],

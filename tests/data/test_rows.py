@@ -17,8 +17,7 @@ from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Knowledge
 
 SCHEMA = Schema(
-    (Feature("ash"), Feature("volatile"), Feature("oven", levels=("old", "new"))),
-    ("poor", "good"),
+    (Feature("ash"), Feature("volatile"), Feature("oven", levels=("old", "new"))), ("poor", "good")
 )
 GOOD = """plant,volatile,oven,grade,ash,note
 A,28.5,new,good,9.5,"fine, dry"

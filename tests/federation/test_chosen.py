@@ -11,14 +11,7 @@ from fedlore import ConfigError, FedloreError
 from fedlore.algorithms.catalog import Method
 from fedlore.core.scaler import from_moments
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.lore import (
-    ORDERED,
-    Candidate,
-    SearchSpace,
-    SiteModel,
-    Trial,
-    train_lore,
-)
+from fedlore.engine.lore import ORDERED, Candidate, SearchSpace, SiteModel, Trial, train_lore
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.household import local_sites

@@ -4,10 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.supercore.inflatable.inflatable_object import (
-    get_all_nested_objects,
-    get_object_tree,
-)
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedlore.federation.flower.messages import BadReply, RunCourier

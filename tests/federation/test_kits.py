@@ -132,7 +132,7 @@ def test_only_the_key_of_a_site_that_has_a_kit_is_enrolled(folder, tmp_path):
         enrol(folder, "plant-2", home / "site.pub")
     for text in (b"", b"ssh-ed25519 AAAA", (home / "site.key").read_bytes()):
         (tmp_path / "x.pub").write_bytes(text)
-        with pytest.raises(FedloreError, match="is no public key"):
+        with pytest.raises(FedloreError, match="is not a public key"):
             enrol(folder, "plant-2", tmp_path / "x.pub")
     with pytest.raises(FedloreError, match="a name must be"):
         enrol(folder, "../up", home / "site.pub")

@@ -66,12 +66,7 @@ def test_a_federation_whose_name_only_the_proxy_can_resolve(tmp_path, monkeypatc
     """Sites as processes: with no other way to the coordinator, all they send passes the proxy."""
     folder, port = tmp_path / "fed", free_port()
     make_trial(
-        folder,
-        sites=2,
-        address=f"coordinator.invalid:{port}",
-        rounds=2,
-        test_rows=30,
-        secure=False,
+        folder, sites=2, address=f"coordinator.invalid:{port}", rounds=2, test_rows=30, secure=False
     )
     (folder / "logs").mkdir()
     server = start_server(folder)

@@ -7,14 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fedlore.core.wire import Reply, Task
-from fedlore.federation.remote import (
-    Letter,
-    LinkLost,
-    QuorumLost,
-    Remote,
-    attend,
-    plain_text,
-)
+from fedlore.federation.remote import Letter, LinkLost, QuorumLost, Remote, attend, plain_text
 
 
 @dataclass

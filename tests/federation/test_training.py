@@ -6,18 +6,16 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from fedlore import FedloreError, Knowledge
-from fedlore.cli import federation as federation_cli
 from fedlore.engine import Run
 from fedlore.federation import terms
 from fedlore.federation.coordinator import training as coordinator
-from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.coordinator.status import line_reports, read_status
 from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import LinkLost, Notice, QuorumLost
@@ -192,11 +190,10 @@ def test_what_a_training_writes_is_its_owner_s_alone(folder, monkeypatch):
     assert {path.name for path in written if path.stat().st_mode & 0o077} == set()
 
 
-def test_a_line_for_each_round_has_one_time_of_each_site(folder, monkeypatch):
+def test_a_line_for_each_round_has_one_time_of_each_site():
     """Whatever trials of lore came before it."""
     said = []
-    monkeypatch.setattr(federation_cli, "current_screen", lambda: SimpleNamespace(say=said.append))
-    reports = federation_cli._reports(folder, None)
+    reports = line_reports(3, said.append)
     for round in range(100):
         for site in ("a", "b"):
             reports.notice(Notice("reply", site, round, "train", seconds=float(round)))

@@ -17,9 +17,10 @@ from fedlore.core.wire import Task
 from fedlore.privacy.secagg import graph as graphs
 from fedlore.privacy.secagg import server
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.graph import Graph, degree, draw_edges, exposure, share_graph, void
+from fedlore.privacy.secagg.graph import Graph, degree, draw_edges, share_graph
 from fedlore.privacy.secagg.pact import raw_all
 
+from .bounds import exposure, void
 from .masked import Cohort, Given, counted, upload
 from .test_lies import Stopped
 from .test_secagg import error, lying

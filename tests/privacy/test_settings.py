@@ -33,10 +33,7 @@ def test_a_table_becomes_settings():
         ({"encryption": "rot13"}, "must be one of ckks"),
         ({"encryption": "ckks", "secure_aggregation": True}, "choose one"),
         (
-            {
-                "secure_aggregation": True,
-                "dp": {"epsilon": 4, "delta": 1e-5, "where": "central"},
-            },
+            {"secure_aggregation": True, "dp": {"epsilon": 4, "delta": 1e-5, "where": "central"}},
             "secure aggregation hides: use where = 'distributed'",
         ),
     ],

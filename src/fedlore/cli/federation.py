@@ -11,10 +11,7 @@ from .screen import Grid, current_screen, explain_stop
 from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
-    from ..engine import Run
-    from ..federation.coordinator.status import Reports
     from ..federation.processes import Stop
-    from ..federation.remote import Notice
 
 __all__ = ["CoordinatorFolder", "bring_up", "need_flower"]
 
@@ -198,12 +195,11 @@ def train_command(
 ) -> None:
     """Train, with a line per round and for every site in trouble."""
     need_flower()
-    from ..federation.coordinator.training import train_federation as run_all
     from ..federation.processes import interrupting
 
     with explain_stop(lambda: _kept(folder, "train")), interrupting() as stop:
-        run = run_all(folder, resume=resume, reports=_reports(folder, stop))
-    _say_finished(folder, run.round)
+        rounds = _train(folder, stop, resume)
+    _say_finished(folder, rounds)
 
 
 def _kept(folder: Path, command: str) -> str:
@@ -219,34 +215,19 @@ def _kept(folder: Path, command: str) -> str:
     return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume goes on"
 
 
-def _reports(folder: Path, stop: "Stop") -> "Reports":
-    from ..federation.coordinator.status import Reports
+def _train(folder: Path, stop: "Stop", resume: bool) -> int:
+    """Train with a line for each round; the last of them."""
+    from ..federation.coordinator.status import line_reports
+    from ..federation.coordinator.training import train_federation
     from ..federation.settings import read_deployed
 
     rounds, say = read_deployed(folder).rounds, current_screen().say
-    answers: dict[str, float] = {}  # the last of each site: lore has many trainings to a line
-
-    def notice(found: "Notice") -> None:
-        if found.what != "reply":
-            reason = f": {found.detail}" if found.detail else ""
-            say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
-        elif found.kind == "train":
-            answers[found.site] = found.seconds
-
-    def round(run: "Run", seconds: float) -> None:
-        row = next(r for r in reversed(run.rows) if "merged" in r)
-        times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers.items()))
-        answers.clear()
-        say(
-            f"round {run.round}/{rounds}: {row['merged']} of {row['asked']} sites merged in "
-            f"{seconds:.1f} s ({times})"
-        )
-
-    return Reports(say, notice, round, stop)
+    reports = line_reports(rounds, say, stop=stop)
+    return train_federation(folder, resume=resume, reports=reports).round
 
 
 def _say_finished(folder: Path, rounds: int) -> None:
-    from ..federation.coordinator.status import read_status
+    from ..federation.coordinator.status import read_status, score_text
 
     table = Grid(title=f"Scores after round {rounds}, as the sites report them")
     rows = read_status(folder)["scores"]
@@ -254,7 +235,7 @@ def _say_finished(folder: Path, rounds: int) -> None:
     for key in names:
         table.add_column(key, justify="left" if key == "client" else "right")
     for row in rows:
-        table.add_row(*(_cell(row.get(key)) for key in names))
+        table.add_row(*(score_text(row.get(key)) for key in names))
     screen = current_screen()
     screen.show(table)
     found = read_status(folder)
@@ -265,14 +246,9 @@ def _say_finished(folder: Path, rounds: int) -> None:
     screen.give({**found, "shared": shared})
 
 
-def _cell(value: object) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
-
-
 def bring_up(folder: Path, *, resume: bool = False) -> None:
     """Start the server and all sites of a folder on this machine, train once, show the scores."""
     need_flower()
-    from ..federation.coordinator.training import train_federation as run_all
     from ..federation.household import run_household
     from ..federation.processes import interrupting
 
@@ -281,5 +257,5 @@ def bring_up(folder: Path, *, resume: bool = False) -> None:
         interrupting() as stop,
         run_household(folder, say=current_screen().say),
     ):
-        run = run_all(folder, resume=resume, reports=_reports(folder, stop))
-    _say_finished(folder, run.round)
+        rounds = _train(folder, stop, resume)
+    _say_finished(folder, rounds)

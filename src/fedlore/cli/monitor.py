@@ -35,8 +35,7 @@ def monitor_command(
         Path | None, typer.Option(help="The record so far; BUNDLE.monitor by default.")
     ] = None,
     reference: Annotated[
-        Path | None,
-        typer.Option(help="Labelled rows from before: what is claimed at the start."),
+        Path | None, typer.Option(help="Labelled rows from before: what is claimed at the start.")
     ] = None,
     day: Annotated[str | None, typer.Option(help="The column that says when a row was.")] = None,
     lot: Annotated[

@@ -52,8 +52,7 @@ def predict_command(
         bool, typer.Option("--score", help="Say how the answers fit the labels in the file.")
     ] = False,
     calibrate: Annotated[
-        Path | None,
-        typer.Option(help="Labelled rows that nothing learned from: adds what holds."),
+        Path | None, typer.Option(help="Labelled rows that nothing learned from: adds what holds.")
     ] = None,
     doubt: Annotated[
         bool, typer.Option("--doubt", help="Add noise, ignorance, and whether a row is far.")

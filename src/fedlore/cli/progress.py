@@ -85,12 +85,7 @@ class Gauge:
             thread.join()
 
     def step(
-        self,
-        what: str,
-        done: int,
-        total: int,
-        *,
-        between: tuple[float, float] | None = None,
+        self, what: str, done: int, total: int, *, between: tuple[float, float] | None = None
     ) -> None:
         """What comes now, how many steps are done, of how many.
 

@@ -45,8 +45,7 @@ def run(
         bool, typer.Option("--strict", help="Stop where the check-up of a site warns.")
     ] = False,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="How often all is drawn; two or more give intervals."),
+        int | None, typer.Option(min=1, help="How often all is drawn; two or more give intervals.")
     ] = None,
     time_limit: Annotated[
         str | None,

@@ -20,13 +20,7 @@ from typer.core import TyperOption
 
 from ..look.tables import TextTable, plain_values
 
-__all__ = [
-    "ExitCode",
-    "Screen",
-    "current_screen",
-    "explain_stop",
-    "show_report",
-]
+__all__ = ["ExitCode", "Screen", "current_screen", "explain_stop", "show_report"]
 
 
 class ExitCode(IntEnum):

@@ -25,8 +25,7 @@ def serve_command(
     max_body: Annotated[str, typer.Option(help="Largest request, such as 1MB.")] = "1MB",
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of one request.")] = 1000,
     monitor: Annotated[
-        Path | None,
-        typer.Option(help="Take measured rows in (POST /measured), into this record."),
+        Path | None, typer.Option(help="Take measured rows in (POST /measured), into this record.")
     ] = None,
     reference: Annotated[
         Path | None,

@@ -44,11 +44,7 @@ def tune_sites(
 
         clients: Sequence[Member[Any]] = gathering.clients
         found = tune(
-            clients,
-            gathering.train,
-            tuning=tuning,
-            seed=setting.seed,
-            on_training=on_training,
+            clients, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
         )
     screen.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
     if any(approach.chosen for approach in gathering.approaches):

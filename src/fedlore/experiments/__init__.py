@@ -16,13 +16,7 @@ from .approaches import (
     local_best_words,
     trust_of,
 )
-from .cells import (
-    ResultCell,
-    ResultLedger,
-    package_versions,
-    replace_rows,
-    settings_fingerprint,
-)
+from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint
 from .classes import ordered_classes, predict_approach, score_approach
 from .intervals import MeanInterval, interval, pair_interval
 from .runner import Drawing, Outcome, RowSink, Runner, Trained, compare, train_approach

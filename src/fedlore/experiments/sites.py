@@ -19,6 +19,7 @@ from ..engine import Client, Fitted, NumberClient
 from ..engine.lore import SearchSpace
 from ..errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ..federation.settings import Federation, read_federation
+from ..federation.site.folder import find_other_names
 from ..kernel.findings import errors
 from ..kernel.schema import Schema
 from ..knowledge.files import read_document
@@ -144,18 +145,9 @@ def check_agree(sites: Sequence[Client | NumberClient]) -> None:
 
 def find_difference(own: Schema, other: Schema) -> str | None:
     """In what two sites' columns or classes differ, so that no network can be common; or None."""
-    for what, mine, theirs in (
-        ("features", own.names, other.names),
-        ("classes", own.classes, other.classes),
-    ):
-        alone = [name for name in mine if name not in theirs]
-        others = [name for name in theirs if name not in mine]
-        if alone or others:
-            parts = [f"'{name}' is at the first only" for name in alone[:1]]
-            parts += [f"'{name}' at the second only" for name in others[:1]]
-            return f"{what}: {', '.join(parts)}"
-        if mine != theirs:
-            return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
+    difference = find_other_names(own, other, "at the first", "at the second")
+    if difference is not None:
+        return difference
     for one, two in zip(own.features, other.features, strict=True):
         for key in ("levels", "other", "missing"):
             if getattr(one, key) != getattr(two, key):

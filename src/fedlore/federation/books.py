@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes as digests
@@ -43,8 +44,8 @@ class SiteBooks:
     def signed_by(self, key: bytes) -> bool:
         """Whether the owner of a public key, in PEM, has said so."""
         try:
-            public, found = load_pem_public_key(key), base64.b64decode(self.signature)
-            assert isinstance(public, ec.EllipticCurvePublicKey)
+            public: Any = load_pem_public_key(key)
+            found = base64.b64decode(self.signature)
             public.verify(found, self._statement(), ec.ECDSA(digests.SHA256()))
         except (ValueError, InvalidSignature):
             return False
@@ -81,10 +82,8 @@ class SiteBooks:
         for name, count, last in self._books():
             found = hashes[name]
             if count and (len(found) < count or found[count - 1] != last):
-                return (
-                    f"{_TITLES[name]} has {len(found)} lines and does not hold line {count} as it "
-                    "was"
-                )
+                has = f"{_TITLES[name]} has {len(found)} lines"
+                return f"{has} and does not hold line {count} as it was"
         return ""
 
     def _books(self) -> Iterator[tuple[str, int, str]]:

@@ -53,7 +53,9 @@ def run_household(folder: Path, *, say: Callable[[str], None]) -> Iterator[House
     federation = Household(folder, start_server(folder), {})
     try:
         for home in homes:
-            _agree(folder, home)
+            kit, terms = read_kit(home), terms_of(read_deployed(folder), run="", participants=0)
+            if kit.file.agreed != terms.fingerprint():  # the owner of all these sites wrote them
+                accept_terms(kit, terms, policy=True)
             federation.sites[home.name] = start_site(home)
         wait_for_sites(federation)
         say(f"server and {len(homes)} sites are up after {time.monotonic() - began:.1f} s")
@@ -69,13 +71,6 @@ def local_sites(folder: Path) -> list[Path]:
         raise FedloreError(f"'{folder / 'sites'}' holds no site of this federation")
     read_deployed(folder)
     return [folder / "sites" / name for name in names]
-
-
-def _agree(folder: Path, home: Path) -> None:
-    """All these sites have one owner, who has written the federation's file."""
-    kit, terms = read_kit(home), terms_of(read_deployed(folder), run="", participants=0)
-    if kit.file.agreed != terms.fingerprint():
-        accept_terms(kit, terms, policy=True)
 
 
 def start_server(folder: Path) -> Child:

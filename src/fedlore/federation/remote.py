@@ -97,14 +97,6 @@ class Post(Protocol):
         ...
 
 
-def _accept(task: Task, reply: Reply) -> str | None:
-    return None
-
-
-def _ignore(*told: object) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class Remote:
     """Sites behind a post. Each reply is checked before anyone sees it, and handed on at once.
@@ -118,9 +110,9 @@ class Remote:
     quorum: int = 1
     deadline: float = 60.0  # seconds
     grace: float = 2.0  # how long sites that are not online are waited for
-    check: Callable[[Task, Reply], str | None] = _accept  # what is wrong with a reply
-    watch: Callable[[Notice], None] = _ignore
-    asking: Callable[[Sequence[str], Task], None] = _ignore  # told who is asked what
+    check: Callable[[Task, Reply], str | None] = lambda task, reply: None  # what is wrong with one
+    watch: OnNotice = lambda notice: None
+    asking: Callable[[Sequence[str], Task], None] = lambda to, task: None  # who is asked what
     needed: int | None = None  # answers to a task of a filter's own; None: a quorum
     poll: float = 0.1  # seconds between looks for replies
     look: float = 2.0  # and for sites that come and go

@@ -221,12 +221,8 @@ class Federation:
         return self.search_space is not None and len(self.search_space.candidates) == 1
 
     def _check_shapes(self) -> None:
-        said = self.search_space is not None and self.search_space.candidates != UNORDERED
-        heads = (
-            {one.head for one in self.search_space.candidates}
-            if self.search_space and said
-            else set()
-        )
+        named = () if self.search_space is None else self.search_space.candidates
+        heads = {one.head for one in named} if named != UNORDERED else set()
         if not self.model.lipschitz:
             if "shaped" in heads:
                 raise ConfigError(
@@ -253,26 +249,18 @@ class Federation:
         that says boost or metric alone all else that is usual.
         """
         schema = schema or self.schema
-        found = None if schema is None else self._offered(schema, number)
-        return None if found is None else replace(found, metric=self.metric)
-
-    def _offered(self, schema: Schema, number: bool | None) -> SearchSpace:
+        if schema is None:
+            return None
         number = self.target is not None if number is None else number
-        usual = default_space(
-            count_inputs(schema),
-            ordered=schema.ordered and not number,
-            numbers=number,
-            shaped=self.model.lipschitz,
-        )
-        if self.search_space is None:
-            return usual
-        boost, metric = self.search_space.boost, self.search_space.metric
-        if SearchSpace(boost=boost, metric=metric) == self.search_space:
-            return replace(usual, boost=boost, metric=metric)
-        named = self.search_space.candidates != UNORDERED
-        return (
-            self.search_space if named else replace(self.search_space, candidates=usual.candidates)
-        )
+        ordered, shaped = schema.ordered and not number, self.model.lipschitz
+        found = default_space(count_inputs(schema), ordered=ordered, numbers=number, shaped=shaped)
+        said = self.search_space
+        if said is not None and SearchSpace(boost=said.boost, metric=said.metric) == said:
+            found = replace(found, boost=said.boost)
+        elif said is not None:
+            named = said.candidates != UNORDERED
+            found = said if named else replace(said, candidates=found.candidates)
+        return replace(found, metric=self.metric)
 
     @property
     def host(self) -> str:

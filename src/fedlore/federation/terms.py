@@ -140,16 +140,10 @@ class Terms:
 
     def task(self) -> Regression | None:
         """What is learned of a number, by the one recipe of terms without candidates."""
-        bins = self.bins
-        return (
-            None
-            if bins is None
-            else Regression(
-                bins,
-                hears=self.columns > len(self.schema.features),
-                between=self.model.lipschitz,
-            )
-        )
+        if self.bins is None:
+            return None
+        hears = self.columns > len(self.schema.features)
+        return Regression(self.bins, hears=hears, between=self.model.lipschitz)
 
     def common(self) -> Agreement:
         """What all candidates share, where there is something to choose from."""
@@ -207,11 +201,8 @@ class Terms:
         Where there are candidates it is that of a trial, or of the first of them.
         """
         if self.search_space is not None:
-            common = self.common()
-            named = (
-                common.candidate(Trial.read(trial)) if trial else self.search_space.candidates[0]
-            )
-            return common.recipe(named)
+            common, named = self.common(), self.search_space.candidates[0]
+            return common.recipe(common.candidate(Trial.read(trial)) if trial else named)
         return Recipe(
             self.model.make(
                 self.features,

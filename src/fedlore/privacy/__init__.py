@@ -8,12 +8,4 @@ from .settings import Privacy
 
 _FAULT = "privacy"  # the code of errors raised here
 
-__all__ = [
-    "Dp",
-    "Filter",
-    "LEAST",
-    "Ledger",
-    "NoiseFilter",
-    "Privacy",
-    "guard_transport",
-]
+__all__ = ["Dp", "Filter", "LEAST", "Ledger", "NoiseFilter", "Privacy", "guard_transport"]

@@ -1,8 +1,14 @@
 """Key pairs as files, for sites and for what they tell each other."""
 
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..errors import FedloreError
 
 
 def openssh_pair(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
@@ -16,3 +22,22 @@ def openssh_pair(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[byte
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     return private, public + b"\n"
+
+
+def read_key(path: Path, kind: Any, *, pem: bool = False) -> Any:
+    """A key of this class, private or public, from a file in OpenSSH's format, or in PEM."""
+    half = "public" if "Public" in kind.__name__ else "private"
+    try:
+        data = path.read_bytes()
+        if half == "public":
+            found: Any = serialization.load_ssh_public_key(data)
+        elif pem:
+            found = serialization.load_pem_private_key(data, None)
+        else:
+            found = serialization.load_ssh_private_key(data, None)
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise FedloreError(f"'{path}' is not a {half} key: {error}") from None
+    if not isinstance(found, kind):
+        wanted = "Ed25519" if "Ed25519" in kind.__name__ else "elliptic-curve"
+        raise FedloreError(f"'{path}' must be an {wanted} key")
+    return found

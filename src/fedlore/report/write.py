@@ -229,12 +229,7 @@ def _tables(rows: Sequence[Row], unit: str) -> list[TextTable]:
 
 
 def _column(
-    head: str,
-    mine: Mapping[str, Sequence[Row]],
-    key: str,
-    scale: float = 1.0,
-    *,
-    less: bool | None,
+    head: str, mine: Mapping[str, Sequence[Row]], key: str, scale: float = 1.0, *, less: bool | None
 ) -> ScoreColumn:
     scores = [scores_of(own, key) for own in mine.values()]
     return ScoreColumn(head, mean_scores(mine, key, scale), less=less, scores=scores)

@@ -62,12 +62,7 @@ def leak_command(
             gauge.step(f"{what}, seed {at}", done, seeds * len(chosen))
 
         rows = audit(
-            name,
-            draw,
-            settings=chosen,
-            seeds=range(seed, seed + seeds),
-            out=out,
-            on_cell=on_cell,
+            name, draw, settings=chosen, seeds=range(seed, seed + seeds), out=out, on_cell=on_cell
         )
     found = lines(rows)
     screen.show(_table(found, name, seeds))

@@ -111,10 +111,7 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
         Section(
             f"{kind} ranges",
             (CAVEATS[kind],),
-            (
-                rmse_table(rows, kind, unit),
-                detail_table(rows, kind, k),
-            ),
+            (rmse_table(rows, kind, unit), detail_table(rows, kind, k)),
         )
         for kind in RANGES
     ]

@@ -350,10 +350,7 @@ def read_both(
 
 
 def _one_column(
-    path: str | Path,
-    name: str,
-    form: FileForm | None,
-    read: Callable[[Any, str], tuple[_T, Wrong]],
+    path: str | Path, name: str, form: FileForm | None, read: Callable[[Any, str], tuple[_T, Wrong]]
 ) -> list[_T]:
     """A column of a file, batch by batch; all that is wrong with it is raised as one error."""
     source = open_file(Path(path), form=form, fast=False)

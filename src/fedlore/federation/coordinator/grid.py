@@ -11,10 +11,10 @@ from ...engine.loop import start_run
 from ...errors import ConfigError, FedloreError, unknown
 from ..flower.hello import StockGrid, meet_sites
 from ..flower.transport import Mail
-from ..remote import LinkLost, Notice
+from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 from ..terms import terms_of
-from .status import Reports, read_status
+from .status import Reports, line_reports, read_status, score_text
 from .training import coordinator_filters, train_over
 
 #: What `flwr run app --run-config` may say, and what it is without.
@@ -68,15 +68,11 @@ def train_on_grid(
     out.mkdir(parents=True, exist_ok=True)
     say(f"'{federation.name}': {federation.rounds} rounds; journal and results in {out}")
     keys = meet_sites(grid, asked["sites"], patience=asked["wait"], say=say)
-    way = GridWay(out, federation, keys, _reports(federation.rounds, say), grid)
-    run = train_over(way, resume=asked["resume"])
+    reports = line_reports(federation.rounds, say, times=False)
+    run = train_over(GridWay(out, federation, keys, reports, grid), resume=asked["resume"])
     for row in read_status(out)["scores"]:
-        told = ", ".join(
-            f"{k} {v:.4f}" if isinstance(v, float) else f"{k} {v}"
-            for k, v in row.items()
-            if k not in ("round", "client")
-        )
-        say(f"{row['client']}: {told}")
+        scores = {k: v for k, v in row.items() if k not in ("round", "client")}
+        say(f"{row['client']}: {', '.join(f'{k} {score_text(v)}' for k, v in scores.items())}")
     say(f"shared weights: {out / 'shared.weights'}; each site holds its own personal.weights")
     return run
 
@@ -99,17 +95,3 @@ def read_run_config(config: Mapping[str, Any]) -> dict[str, Any]:
     if not found["out"]:
         raise ConfigError("run-config: out must name a folder, got ''")
     return found
-
-
-def _reports(rounds: int, say: Callable[[str], None]) -> Reports:
-    def notice(found: Notice) -> None:
-        if found.what != "reply":
-            reason = f": {found.detail}" if found.detail else ""
-            say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
-
-    def round(run: Run, seconds: float) -> None:
-        row = next(r for r in reversed(run.rows) if "merged" in r)
-        asked = f"{row['merged']} of {row['asked']} sites merged in {seconds:.1f} s"
-        say(f"round {run.round}/{rounds}: {asked}")
-
-    return Reports(say, notice, round)

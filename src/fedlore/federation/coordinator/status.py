@@ -218,3 +218,35 @@ class Reports:
     notice: Callable[[Notice], None] = lambda notice: None
     round: Callable[[Run, float], None] = lambda run, seconds: None
     stop: threading.Event | None = None  # looked at while waiting: an interrupt may be lost
+
+
+def line_reports(
+    rounds: int,
+    say: Callable[[str], None],
+    *,
+    times: bool = True,  # whether a round's line has the last answer's time of each site
+    stop: threading.Event | None = None,
+) -> Reports:
+    """A line for each round, and for every site in trouble."""
+    answers: dict[str, float] = {}  # the last of each site: lore has many trainings to a line
+
+    def notice(found: Notice) -> None:
+        if found.what != "reply":
+            reason = f": {found.detail}" if found.detail else ""
+            say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
+        elif found.kind == "train" and times:
+            answers[found.site] = found.seconds
+
+    def round(run: Run, seconds: float) -> None:
+        row = next(r for r in reversed(run.rows) if "merged" in r)
+        each = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers.items()))
+        answers.clear()
+        merged = f"{row['merged']} of {row['asked']} sites merged in {seconds:.1f} s"
+        say(f"round {run.round}/{rounds}: {merged}{f' ({each})' if each else ''}")
+
+    return Reports(say, notice, round, stop)
+
+
+def score_text(value: object) -> str:
+    """A score with four digits; what is none as it stands."""
+    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)

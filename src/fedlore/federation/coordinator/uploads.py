@@ -26,12 +26,7 @@ _ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
 
 
 def flaw(
-    task: Task,
-    reply: Reply,
-    wanted: Payload,
-    *,
-    largest: float,
-    noised: bool = False,
+    task: Task, reply: Reply, wanted: Payload, *, largest: float, noised: bool = False
 ) -> str | None:
     """Why a reply cannot be used in place of an upload like the one wanted, or None."""
     wrong = find_bad_metric(reply.metrics)

@@ -78,7 +78,8 @@ def _record(
     tensors = _tensors(type(message))
     settings = {f.name: getattr(message, f.name) for f in fields(message)} | instead
     payload: Payload = settings.pop(tensors)
-    settings = {k: v if isinstance(v, _PLAIN) else _json(v) for k, v in settings.items()}
+    hints = get_type_hints(type(message))
+    settings = {k: v if hints.get(k, str) in _PLAIN else _json(v) for k, v in settings.items()}
     known = {} if packed is None else packed
     for key, bundle in payload.items():
         if key not in known:
@@ -111,7 +112,7 @@ def _values(name: str, kind: type[Task] | type[Reply], record: RecordDict) -> di
     payload = {key: from_bytes(layout, data[key]) for key, layout in layouts.items()}
     hints = get_type_hints(kind)
     for key, value in settings.items():
-        if hints.get(key, str) not in _PLAIN and isinstance(value, str):
+        if hints.get(key, str) not in _PLAIN:
             settings[key] = json.loads(value)
     return settings | {_tensors(kind): payload}
 
@@ -135,7 +136,7 @@ def _tensors(kind: type[Task] | type[Reply]) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(dict(value) if isinstance(value, Mapping) else value)
+    return json.dumps(value, default=dict)  # of mappings that are no dict
 
 
 def size_of(record: RecordDict) -> int:

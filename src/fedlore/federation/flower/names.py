@@ -13,14 +13,7 @@ from flwr.app.message import remove_content_from_message
 from flwr.app.message.array import Array
 from flwr.common.constant import TIMESTAMP_HEADER
 from flwr.common.serde import fab_to_proto, message_from_proto, message_to_proto
-from flwr.proto import (
-    control_pb2,
-    fleet_pb2,
-    heartbeat_pb2,
-    message_pb2,
-    node_pb2,
-    runtime_pb2,
-)
+from flwr.proto import control_pb2, fleet_pb2, heartbeat_pb2, message_pb2, node_pb2, runtime_pb2
 from flwr.supercore.constant import (
     FLEET_HTTP_PUBLIC_KEY_HEADER,
     FLEET_HTTP_SIGNATURE_HEADER,

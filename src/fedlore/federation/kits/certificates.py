@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...core.store import write_private
 from ...errors import FedloreError
-from ...privacy.keys import openssh_pair
+from ...privacy.keys import openssh_pair, read_key
 
 _AUTHORITIES = 12  # certificates of authorities that a coordinator may show at a time
 _SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
@@ -82,22 +82,13 @@ def read_site_key(path: Path) -> ec.EllipticCurvePrivateKey:
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     if mode & 0o077:
         raise FedloreError(f"'{path}' is readable by others (mode {mode:o}): chmod 600 '{path}'")
-    try:
-        key = serialization.load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise FedloreError(f"'{path}' is no private key: {error}") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    key: ec.EllipticCurvePrivateKey = read_key(path, ec.EllipticCurvePrivateKey)
     return key
 
 
 def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
-    try:
-        key = serialization.load_ssh_public_key(path.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise FedloreError(f"'{path}' is no public key: {error}") from None
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    """A site's public key."""
+    key: ec.EllipticCurvePublicKey = read_key(path, ec.EllipticCurvePublicKey)
     return key
 
 
@@ -192,15 +183,11 @@ def _place(host: str) -> x509.GeneralName:
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """The key of a server or of an authority."""
-    key = serialization.load_pem_private_key(path.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    key: ec.EllipticCurvePrivateKey = read_key(path, ec.EllipticCurvePrivateKey, pem=True)
     return key

@@ -1,11 +1,10 @@
 """One read-only page over HTTP: for people, for Prometheus, for probes and for programs."""
 
 import json
-import math
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -27,9 +26,10 @@ from ...bundle.serve.guard import (
 from ...bundle.serve.server import showing
 from ...errors import ConfigError
 from ...look.page import CSS
+from ...look.tables import plain_values
 from .coordinator import Brief, brief_overview, overview_changes, show_overview
 from .metrics import measure
-from .overview import Overview, Watcher
+from .overview import Watcher
 from .site import SiteWatcher, brief_site, measure_site, show_site, site_changes
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -67,7 +67,9 @@ class WatchApp:
         self._paths: dict[str, Callable[[], Response]] = {
             "/": self._whole,
             "/part": lambda: HTMLResponse(shown.page(shown.look())),
-            "/state.json": lambda: _json(shown.look()),
+            "/state.json": lambda: Response(
+                json.dumps(as_plain(shown.look()), indent=1), media_type="application/json"
+            ),
             "/metrics": lambda: Response(shown.measures(shown.look()), media_type=_METRICS),
             "/health": lambda: JSONResponse({"status": "ok", "token": guarded}),
             "/ready": self._ready,
@@ -98,21 +100,12 @@ class WatchApp:
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
 
-def _json(state: Any) -> Response:
-    return Response(json.dumps(as_plain(state), indent=1), media_type="application/json")
-
-
-def as_plain(value: Any) -> Any:
-    """A dataclass as JSON has it: what is not finite is null."""
-    if isinstance(value, Overview):  # sites by their names
-        return as_plain(vars(value) | {"sites": {site.name: site for site in value.sites}})
-    if is_dataclass(value) and not isinstance(value, type):
-        return as_plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): as_plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def as_plain(seen: Any) -> Any:
+    """What is seen as JSON has it, sites by their names."""
+    found = plain_values(seen)
+    if "sites" in found:
+        found["sites"] = {site["name"]: site for site in found["sites"]}
+    return found
 
 
 @dataclass(frozen=True)
@@ -141,23 +134,11 @@ USUAL_PAGE = PagePlace("127.0.0.1", 8764, asked=False)
 def watch_folder(folder: Path) -> Shown:
     """What there is to show of a coordinator's folder, or of a site's."""
     if (folder / "federation.toml").exists():
-        return Shown(
-            Watcher(folder).look,
-            show_overview,
-            measure,
-            lambda seen: bool(seen.server == "up"),
-            brief_overview,
-            overview_changes,
-        )
+        look, up = Watcher(folder).look, lambda seen: bool(seen.server == "up")
+        return Shown(look, show_overview, measure, up, brief_overview, overview_changes)
     if (folder / "site.toml").exists():
-        return Shown(
-            SiteWatcher(folder).look,
-            show_site,
-            measure_site,
-            lambda seen: bool(seen.joined),
-            brief_site,
-            site_changes,
-        )
+        look_at_site, joined = SiteWatcher(folder).look, lambda seen: bool(seen.joined)
+        return Shown(look_at_site, show_site, measure_site, joined, brief_site, site_changes)
     raise ConfigError(
         f"'{folder}' holds neither a federation.toml (a coordinator's folder) nor a site.toml (a "
         "site's kit, which it joined with)"

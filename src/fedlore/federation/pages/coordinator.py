@@ -130,16 +130,13 @@ def _facts(seen: Overview) -> dict[str, str]:
             f"{say_seconds(float(last['seconds']))}, {say_bytes(last['bytes'])} of answers"
         )
         total = sum(float(row["seconds"]) for row in seen.history)
-        facts["all rounds"] = f"{say_seconds(total)}, {say_bytes(_total(seen))} of answers"
+        size = sum(int(row["bytes"]) for row in seen.history)
+        facts["all rounds"] = f"{say_seconds(total)}, {say_bytes(size)} of answers"
     if seen.run:
         facts["run"] = seen.run
     facts["turned away at the gate"] = f"{seen.refused} requests since the server started"
     facts["seen at"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
     return facts
-
-
-def _total(seen: Overview) -> int:
-    return sum(int(row["bytes"]) for row in seen.history)
 
 
 def _warnings(seen: Overview) -> Sequence[str]:
@@ -163,7 +160,10 @@ def _sites(seen: Overview) -> str:
     scores = list(dict.fromkeys(key for site in seen.sites for key in site.scores))[:3]
     head = ["site", "state", "asked", "for", "last heard", "last round", "answers", "last took"]
     head += ["from it", "to it", *(_BETTER.get(s, s) for s in scores)]
-    rows = [[*_row(site), *(_score(site, s) for s in scores)] for site in seen.sites]
+    rows = [
+        [*_row(site), *(f"{site.scores[s]:.4f}" if s in site.scores else "" for s in scores)]
+        for site in seen.sites
+    ]
     notes = ["Bytes are counted at the gate since the server started."]
     # who is in trouble now is told at the top
     notes += [f"{s.name}, before: {s.note}" for s in seen.sites if s.note and s.state not in _TOLD]
@@ -185,10 +185,6 @@ def _row(site: SiteView) -> list[str | Cell]:
     ]
 
 
-def _score(site: SiteView, name: str) -> str:
-    return f"{site.scores[name]:.4f}" if name in site.scores else ""
-
-
 def _scores(seen: Overview) -> list[Chart]:
     """A curve of each score: every site faint, the mean in front."""
     names = list(dict.fromkeys(key for site in seen.sites for key in site.scores))
@@ -197,10 +193,10 @@ def _scores(seen: Overview) -> list[Chart]:
         each: dict[str, list[tuple[float, float]]] = {}
         at: dict[float, list[float]] = {}
         for row in seen.scores[-_SHOWN * max(1, len(seen.sites)) :]:
-            value, where = row.get(name), row["round"]
-            if isinstance(value, int | float) and isinstance(where, int):
-                each.setdefault(str(row["client"]), []).append((where, float(value)))
-                at.setdefault(where, []).append(float(value))
+            if row.get(name) is not None:
+                value, where = float(row[name] or 0.0), float(row["round"] or 0)
+                each.setdefault(str(row["client"]), []).append((where, value))
+                at.setdefault(where, []).append(value)
         mean: Points = [(r, sum(at[r]) / len(at[r])) for r in sorted(at)]
         ends = [line[-1][1] for line in each.values()]
         caption = (
@@ -293,11 +289,8 @@ def rows_table(
     words: Sequence[int] = (0,),
     notes: Sequence[str] = (),
 ) -> str:
-    """A table as HTML; plain texts become cells."""
-    body = tuple(
-        tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows
-    )
-    return show_table(TextTable(title, tuple(head), body, tuple(notes), tuple(words)))
+    """A table as HTML."""
+    return show_table(TextTable.of(title, head, rows, notes, tuple(words)))
 
 
 def head_line(title: str, line: str) -> str:

@@ -140,21 +140,17 @@ class SiteWatcher:
         path = kit.path("ledger.json")
         seen = (path.stat().st_mtime if path.exists() else 0.0, kit.file.agreed or "")
         if self._budget is None or self._budget[0] != seen:
-            self._budget = (seen, _read_budget(kit, path))
+            policy, agreed = kit.file.policy, kit.terms().privacy if kit.file.agreed else None
+            most, delta = policy.max_epsilon, policy.max_delta
+            self._budget = (seen, read_spending(path, agreed, most=most, delta=delta))
         found = self._budget[1]
         return None if found is None else replace(found, bare=self._bare)
-
-
-def _read_budget(kit: Kit, path: Path) -> Spending | None:
-    policy, agreed = kit.file.policy, kit.terms().privacy if kit.file.agreed else None
-    return read_spending(path, agreed, most=policy.max_epsilon, delta=policy.max_delta)
 
 
 def _left(line: Mapping[str, Any]) -> tuple[int, str]:
     """How many numbers left with an answer, and what they were."""
     parts, total = [], 0
-    sent = line.get("sent", {})
-    for name, about in sent.items() if isinstance(sent, Mapping) else ():
+    for name, about in line.get("sent", {}).items():
         shapes = about.get("tensors", {}).values()
         count = sum(math.prod(shape) for shape in shapes)
         total += count
@@ -201,7 +197,12 @@ def show_site(seen: SiteOverview) -> str:
     line = f"{'Connected' if seen.joined else 'Not connected'} to {seen.coordinator}."
     parts = [head_line(f"Site {seen.name}", line), say_needs(list(_warnings(seen)))]
     parts.append(show_pairs(describe_site(seen)))
-    parts.append("<h2>What was asked</h2>\n" + _question_table(seen))
+    rows = [
+        [kind, str(count.get("answered", 0)), str(count.get("refused", 0))]
+        for kind, count in seen.counts.items()
+    ]
+    kinds = rows_table("Tasks by kind", ["kind", "answered", "refused"], rows)
+    parts.append(f"<h2>What was asked</h2>\n{kinds}")
     parts.append("<h2>The last of it</h2>\n" + _events(seen))
     parts.append(f"<h2>What this site demands</h2>\n{show_pairs(seen.policy)}")
     return "\n".join(parts)
@@ -262,14 +263,6 @@ def _warnings(seen: SiteOverview) -> Iterator[str]:
     budget = seen.budget
     if budget is not None and (budget.trouble or budget.spent >= budget.allowed * 0.9):
         yield f"The privacy budget is spent, or nearly so: {say_budget(budget)}"
-
-
-def _question_table(seen: SiteOverview) -> str:
-    rows = [
-        [kind, str(count.get("answered", 0)), str(count.get("refused", 0))]
-        for kind, count in seen.counts.items()
-    ]
-    return rows_table("Tasks by kind", ["kind", "answered", "refused"], rows)
 
 
 def _events(seen: SiteOverview) -> str:

@@ -198,7 +198,8 @@ class HeldReceipts:
         with suppress(OSError):  # on a full disk the audit log cannot be written either
             text = json.dumps({"at": at, "books": self._kept}, indent=0)
             write_whole(self._path, text, sync=False, private=True)
-        found = [f"the books of {self._title(name)} {why}" for name, why in behind.items()]
+        titles = {self._own: "this site"}
+        found = [f"the books of {titles.get(n, f'site {n}')} {why}" for n, why in behind.items()]
         new = [line for line in found if line not in self._said]
         self._said |= set(new)
         return new
@@ -208,6 +209,3 @@ class HeldReceipts:
         held = SiteBooks.read(self._kept.get(self._own, ""))
         believed = held is not None and held.signed_by(self._key)
         return held.missing_in(hashes) if held is not None and believed else ""
-
-    def _title(self, name: str) -> str:
-        return "this site" if name == self._own else f"site {name}"

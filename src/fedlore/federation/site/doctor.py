@@ -150,12 +150,8 @@ def _knowledge(kit: Kit) -> str:
     bad = errors(found.findings)
     if bad:
         raise FedloreError(f"{bad[0].message} ({len(bad)} errors: fedlore lint)")
-    return f"no errors, {len(found.findings)} remarks; trust {_trust(kit):g}"
-
-
-def _trust(kit: Kit) -> float:
-    terms = kit.terms()
-    return kit.knowledge(terms.schema, terms.bins).trust
+    trust = kit.knowledge(kit.terms().schema, kit.terms().bins).trust
+    return f"no errors, {len(found.findings)} remarks; trust {trust:g}"
 
 
 def _terms(kit: Kit) -> str:

@@ -196,19 +196,26 @@ def agree_schema(own: Schema | None, asked: Schema) -> Schema:
 
 def check_same(own: Schema, asked: Schema) -> None:
     """Refuse a federation whose columns or classes are not those the expert wrote for."""
+    difference = find_other_names(own, asked, "here", "in the federation")
+    if difference is not None:
+        raise ConfigError(f"this site's knowledge and the federation differ in {difference}")
+
+
+def find_other_names(own: Schema, other: Schema, first: str, second: str) -> str | None:
+    """In which features or classes two schemas differ, said by where each is; None in none."""
     for what, mine, theirs in (
-        ("features", own.names, asked.names),
-        ("classes", own.classes, asked.classes),
+        ("features", own.names, other.names),
+        ("classes", own.classes, other.classes),
     ):
+        alone = [name for name in mine if name not in theirs]
+        others = [name for name in theirs if name not in mine]
+        if alone or others:
+            parts = [f"'{name}' is {first} only" for name in alone[:1]]
+            parts += [f"'{name}' {second} only" for name in others[:1]]
+            return f"{what}: {', '.join(parts)}"
         if mine != theirs:
-            place = next(
-                (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
-                min(len(mine), len(theirs)),
-            )
-            raise ConfigError(
-                f"the federation's {what} are not those of this site's knowledge: they differ from "
-                f"number {place + 1} on (here {len(mine)}, there {len(theirs)})"
-            )
+            return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
+    return None
 
 
 KEEP = 5  # settled versions, for a coordinator whose last journal entries were damaged
@@ -257,7 +264,8 @@ class Store:
         about["metrics"] = {k: float(v) for k, v in reply.metrics.items()}
         write_state(self._folder / f"reply-{self._name}", about, reply.upload)
         clear_parts(self._folder, "*-*")
-        settled = [p for p in self._versions() if _round(p) <= accepted]
+        versions = sorted(self._folder.glob(f"memory-{self._name}-*"))
+        settled = [p for p in versions if int(p.name.rpartition("-")[2]) <= accepted]
         for path in settled[:-KEEP]:
             path.unlink(missing_ok=True)
         for path in self._folder.glob("*-*"):
@@ -281,10 +289,3 @@ class Store:
 
     def _path(self, round: int) -> Path:
         return self._folder / f"memory-{self._name}-{round:06d}"
-
-    def _versions(self) -> list[Path]:
-        return sorted(self._folder.glob(f"memory-{self._name}-*"))
-
-
-def _round(path: Path) -> int:
-    return int(path.name.rpartition("-")[2])

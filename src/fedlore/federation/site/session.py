@@ -23,11 +23,7 @@ LEARN = 3600.0  # seconds between two looks for a renewed authority
 
 
 def join_federation(
-    folder: Path,
-    *,
-    stop: threading.Event,
-    say: Callable[[str], None],
-    form: LogForm | None = None,
+    folder: Path, *, stop: threading.Event, say: Callable[[str], None], form: LogForm | None = None
 ) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
     os.umask(0o077)  # all that a site writes is its owner's alone
@@ -71,21 +67,16 @@ def join_federation(
             while True:
                 link = Link(kit.file.address, kit.authority())
                 try:
-                    way_in = door(link, kit.file.name, key, worker, before=_number(node))
+                    before = 0  # by which the server knew a site that could not say goodbye
+                    with suppress(OSError, ValueError):
+                        before = int(node.read_text(encoding="utf-8"))
+                    way_in = door(link, kit.file.name, key, worker, before=before)
                     attend(way_in, stop, on_enter=entered, on_lost=lost)
                     break
                 except NotTrusted:
                     if kit.authority() == link.ca:  # else a new authority has come meanwhile
                         raise
         node.unlink(missing_ok=True)
-
-
-def _number(path: Path) -> int:
-    """By which the server knew a site that could not say goodbye, 0 where nothing is known."""
-    try:
-        return int(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0
 
 
 def learn_authority(kit: Kit, say: Callable[[str], None]) -> None:

@@ -23,13 +23,7 @@ from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key, read_site_key
 from ..processes import cut_after
 from ..remote import Refusal, plain_text
-from ..terms import (
-    Terms,
-    describe_difference,
-    fedlore_version,
-    read_terms,
-    version_of_terms,
-)
+from ..terms import Terms, describe_difference, fedlore_version, read_terms, version_of_terms
 from .audit import AuditLog, HeldReceipts, Questions, describe_payload
 from .consent import keep_offer, refuse_breach, refuse_other_terms
 from .folder import Kit, Store
@@ -244,7 +238,9 @@ class Worker:
         if wrong is not None:  # where numbers are not finite, training has diverged
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
-        allowed = ("steps",) if task.kind == "train" else self._scores(terms)
+        # scores on test rows are covered by no privacy budget
+        scores = self._kit.file.policy.metrics if terms.privacy.scores else ()
+        allowed = ("steps",) if task.kind == "train" else scores
         metrics = {k: v for k, v in reply.metrics.items() if k in allowed}
         finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
         if len(finite) < len(metrics):
@@ -253,10 +249,6 @@ class Worker:
                 "(nll where a test row has a label that this site's knowledge rules out)"
             )
         return replace(reply, metrics=finite)
-
-    def _scores(self, terms: Terms) -> Sequence[str]:
-        """What may be reported of test rows, which no privacy budget covers."""
-        return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
     def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
         """What was summed of these rows before, in whichever run."""

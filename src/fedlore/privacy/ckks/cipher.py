@@ -77,10 +77,7 @@ def context() -> Any:
 def new_key() -> bytes:
     """A secret key, as it is kept in a file."""
     found: bytes = context().serialize(
-        save_public_key=False,
-        save_secret_key=True,
-        save_galois_keys=False,
-        save_relin_keys=False,
+        save_public_key=False, save_secret_key=True, save_galois_keys=False, save_relin_keys=False
     )
     return MAGIC + hashlib.sha256(found).digest() + found
 

@@ -29,15 +29,7 @@ from ...core.tree import Params, Payload, nest
 from ...core.wire import SUMMED, Reply, Task, Transport, digest, find_bad_metric
 from ...errors import ConfigError, FedloreError
 from ..dp.noise import Entropy, gaussian
-from ..filters import (
-    Filter,
-    FilterContext,
-    Half,
-    Placement,
-    RoundVoid,
-    SumWithheld,
-    common_steps,
-)
+from ..filters import Filter, FilterContext, Half, Placement, RoundVoid, SumWithheld, common_steps
 from ..secagg.fixedpoint import FLOAT_KINDS, read_summands, summands
 from ..secagg.pact import pack_message, raw_bytes
 from .cipher import (

@@ -15,8 +15,8 @@ unless
     (2) there is a set of at most a fifth of the honest sites of which each has at most 2 (m - t)
         honest neighbours outside it.
 
-`exposure` bounds the chance of both, `void` the chance that sites which drop out void a sum. The
-proof stands in docs/explain/masks.md.
+How unlikely both are, and how seldom sites that drop out void a sum, is worked out in
+tests/privacy/bounds.py. The proof stands in docs/explain/masks.md.
 """
 
 import hashlib
@@ -34,7 +34,6 @@ from .pact import Pact
 
 DENSE = 100  # sites up to which all share with all
 LASTING = 0.72  # more than this share of the sites around one must last
-HELPING = DROPPING = 0.1  # what `LASTING` is chosen for
 
 
 def degree(sites: int) -> int:
@@ -125,39 +124,3 @@ def _connected(edges: NDArray[np.bool_]) -> bool:
         if (more == reached).all():
             return bool(reached.all())
         reached = more
-
-
-_SLOPES = np.geomspace(1e-3, 30.0, 300)  # of Chernoff's bound
-
-
-def _tail(parts: Sequence[tuple[float, float]], chance: float, end: float) -> float:
-    """ln of a bound of P(Σ aᵢ Xᵢ >= end) for pairs (a, N) with X binomial over N coins."""
-    bound = -_SLOPES * end
-    for factor, coins in parts:
-        bound = bound + coins * np.log1p(chance * np.expm1(np.minimum(_SLOPES * factor, 60.0)))
-    return min(0.0, float(bound.min()))
-
-
-def exposure(
-    sites: int, neighbours: float, *, helping: float = HELPING, lasting: float = LASTING
-) -> float:
-    """ln of a bound of the chance that (1) or (2) comes about where a share of the sites helps."""
-    chance, bad = neighbours / (sites - 1), math.floor(helping * sites)
-    good, rest = sites - bad, 1.0 - lasting
-    # (1): c - (2t - m) >= 0 with t above lasting × m, for c helpers and m - c honest holders
-    one = _tail([(2 * rest, bad), (1 - 2 * lasting, good - 1)], chance, 2 * lasting - 1)
-    found = math.log(good) + one
-    for size in range(1, good // 5 + 1):
-        ways = math.lgamma(good + 1) - math.lgamma(size + 1) - math.lgamma(good - size + 1)
-        # (2): Σ over the set of 2 (1 - lasting) × m - honest neighbours outside >= 0
-        inside, outside = size * (size - 1) / 2, size * (good - size)
-        parts = [(2 * rest - 1, outside), (4 * rest, inside), (2 * rest, size * bad)]
-        found = float(np.logaddexp(found, ways + _tail(parts, chance, -2 * rest * size)))
-    return min(0.0, found)
-
-
-def void(sites: int, neighbours: float, *, lost: float = DROPPING) -> float:
-    """ln of a bound of the chance that fewer than t of those around somebody last."""
-    chance, gone = neighbours / (sites - 1), math.floor(lost * sites)
-    parts = [(LASTING, gone), (LASTING - 1.0, sites - gone - 1)]
-    return min(0.0, math.log(sites - gone) + _tail(parts, chance, 1 - LASTING))

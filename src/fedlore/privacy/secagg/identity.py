@@ -8,12 +8,11 @@ has put the others' `identity.pub` into its folder `peers/` notices a coordinato
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ...core.store import write_private, write_whole
 from ...errors import FedloreError
-from ..keys import openssh_pair
+from ..keys import openssh_pair, read_key
 
 KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
 
@@ -23,7 +22,10 @@ class Peers:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._name, self._key = name, _own(folder)
-        self._known = {p.name.removesuffix(".pub"): _read(p) for p in known_peers(folder)}
+        self._known: dict[str, Ed25519PublicKey] = {
+            path.name.removesuffix(".pub"): read_key(path, Ed25519PublicKey)
+            for path in known_peers(folder)
+        }
 
     def sign(self, message: bytes) -> bytes:
         return self._key.sign(message)
@@ -54,20 +56,5 @@ def _own(folder: Path) -> Ed25519PrivateKey:
         private, public = openssh_pair(Ed25519PrivateKey.generate())
         write_private(path, private)
         write_whole(folder / PUBLIC, public)
-    try:
-        found = serialization.load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise FedloreError(f"'{path}' is no private key: {error}") from None
-    if not isinstance(found, Ed25519PrivateKey):
-        raise FedloreError(f"'{path}' must be an Ed25519 key")
-    return found
-
-
-def _read(path: Path) -> Ed25519PublicKey:
-    try:
-        found = serialization.load_ssh_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise FedloreError(f"'{path}' is no public key: {error}") from None
-    if not isinstance(found, Ed25519PublicKey):
-        raise FedloreError(f"'{path}' must be another site's {PUBLIC}")
+    found: Ed25519PrivateKey = read_key(path, Ed25519PrivateKey)
     return found

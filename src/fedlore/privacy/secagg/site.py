@@ -75,13 +75,7 @@ class MaskSite:
     kinds: ClassVar[frozenset[str]] = frozenset(PHASES)
 
     def __init__(
-        self,
-        name: str,
-        agree: Agree,
-        *,
-        run: str,
-        identity: Identity | None,
-        entropy: ByteSource,
+        self, name: str, agree: Agree, *, run: str, identity: Identity | None, entropy: ByteSource
     ) -> None:
         self.name, self._agree, self._run = name, agree, run
         self._identity, self._entropy = identity, entropy

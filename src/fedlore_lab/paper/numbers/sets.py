@@ -204,10 +204,7 @@ def _site(
         name,
         train,
         test,
-        {
-            "oracle": known(oracle),
-            "honest": known(honest),
-        },
+        {"oracle": known(oracle), "honest": known(honest)},
         float(missed.square().mean().sqrt()),
     )
 
