@@ -29,12 +29,10 @@ class _Combined:
         object.__setattr__(self, "parts", tuple(self.parts))
 
     def with_parts(self, parts: tuple[Any, ...]) -> Self:
-        """The same combination of other models."""
         return replace(self, parts=parts)
 
     @property
     def file_keys(self) -> dict[str, Any]:
-        """How a knowledge file says that these are combined."""
         return {}
 
 

@@ -60,7 +60,6 @@ class Formula:
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
         return self, self
 
     @staticmethod
@@ -82,15 +81,12 @@ class Formula:
         return tuple(self.schema.names[column] for column in sorted(columns_in(self.tree)))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns of the features it uses."""
         return tuple(sorted(columns_in(self.tree)))
 
     def entry(self) -> dict[str, Any]:
-        """As a source of a file."""
         return {"formula": self.text}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What it comes to in each row."""
         return side_reasons("expert", self, x)
 
     @without_gradient
@@ -311,16 +307,13 @@ class _Graded:
         return str(getattr(self.formula, "text", "a formula"))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formula looks at."""
         return list_columns(self.formula, width)
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None of any other function."""
         texts = side_texts({"formula": self.formula})
         return texts and {**texts, "edges": self.edges}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What the formula comes to in each row."""
         return side_reasons("expert", self.formula, x, type(self.formula).__name__)
 
 
@@ -341,12 +334,10 @@ class GradedFormula(_Graded):
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
         return self.formula, self.formula
 
     @property
     def kernel_source(self) -> Predicted | None:
-        """As the kernel sees it; None of any other function."""
         tree = tree_of(self.formula)
         return None if tree is None else Predicted(tree, Grades(self.edges))
 
@@ -375,7 +366,6 @@ class SoftFormula(_Graded):
         return rows.masked_fill(~value.isfinite().unsqueeze(1), 0.0).to(value.dtype)
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None of any other function."""
         said = super().entry()
         return said and said | {"spread": self.spread}
 
@@ -388,7 +378,6 @@ class Limits:
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
         return self.lower, self.upper
 
     @property
@@ -398,15 +387,12 @@ class Limits:
         return ", ".join(f"{key} = {getattr(s, 'text', '')}" for key, s in sides.items() if s)
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None where a side is no formula."""
         return side_texts({"lower": self.lower, "upper": self.upper})
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that either side looks at."""
         return join_columns([side for side in self.sides if callable(side)], width)
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What limits each row."""
         both = (side_reasons("lower", self.lower, x), side_reasons("upper", self.upper, x))
         return [low + high for low, high in zip(*both, strict=True)]
 
@@ -455,13 +441,11 @@ class FormulaRange(Limits):
         return rows.logical_and_(every.tril().index_select(0, grading(high)))
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None where a side is no formula."""
         texts = super().entry()
         return texts and {**texts, "edges": self.edges, "crossed": self.crossed}
 
     @property
     def kernel_source(self) -> LimitsSource | None:
-        """As the kernel sees it; None where a side is any other function."""
         trees = tree_of(self.lower), tree_of(self.upper)
         if [tree is None for tree in trees] != [side is None for side in self.sides]:
             return None

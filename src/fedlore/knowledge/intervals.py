@@ -46,7 +46,6 @@ class Between(Limits):
         return Sets.of(low, high)
 
     def entry(self) -> dict[str, Any]:
-        """As a source of a file."""
         texts = super().entry()
         if texts is None:
             raise KnowledgeError(
@@ -79,5 +78,4 @@ class Band:
         return Sets.of(low.masked_fill(silent, -torch.inf), high.masked_fill(silent, torch.inf))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formula looks at."""
         return list_columns(self.point, width)

@@ -41,7 +41,6 @@ class Mask:
         return (self.model,)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """Those of the columns that his model looks at."""
         seen = list_columns(self.model, len(self.columns))
         return tuple(sorted({self.columns[place] for place in seen}))
 
@@ -88,7 +87,6 @@ class Recalibrated:
         return (self.expert,)
 
     def with_parts(self, parts: tuple[Any, ...]) -> Recalibrated:
-        """The same confusion of another expert."""
         return replace(self, expert=parts[0])
 
 

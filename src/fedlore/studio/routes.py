@@ -23,9 +23,9 @@ from .data import (
     calibrate_draft,
     draw_effect,
     find_wrong,
+    report_data,
     rows_of_site,
     suggest_rule,
-    tell_data,
 )
 from .draft import Workspace
 from .edits import (
@@ -178,7 +178,7 @@ def _as_examples(studio: Studio, said: asked.SomeRows) -> dict[str, Any]:
 
 def _show_data(studio: Studio) -> Any:
     data = studio.desk.place.data
-    return plain_values(tell_data(studio.checkup, studio.rows(), data.name if data else ""))
+    return plain_values(report_data(studio.checkup, studio.rows(), data.name if data else ""))
 
 
 def _suggest(studio: Studio) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.missing import hide_others, is_heard
+from ..knowledge.missing import has_prediction, hide_others
 from ..knowledge.rowtrust import trust_reasons
 from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
@@ -26,7 +26,7 @@ from ..knowledge.sources.table import rule_text
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
 from ..words import phrase
-from .answers import Heard, ask_once, hear_knowledge, name_values, rule_tables, usable
+from .answers import DraftAnswers, answer_draft, ask_once, name_values, rule_tables, usable
 from .checks import judge
 from .edits import edit_toml
 from .grids import RuleGrid, sources_in
@@ -104,7 +104,7 @@ _WEIGHS = {"limits": "weighs"}  # what a rule does that holds in most cases only
 def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[str, Any]:
     """Everything about one row, (1, d), as plain values."""
     known, schema = usable(checkup)
-    heard = hear_knowledge(checkup, x)
+    heard = answer_draft(checkup, x)
     rows = hide_others(x, schema)
     refused = bool(heard.refused[0])
     return {
@@ -126,7 +126,7 @@ def _refusal(known: Knowledge, x: Tensor) -> str:
     return ""
 
 
-def _words(known: Knowledge, rows: Tensor, heard: Heard) -> list[str]:
+def _words(known: Knowledge, rows: Tensor, heard: DraftAnswers) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
     said, allowed = known.answers.asked
     found = [
@@ -186,7 +186,7 @@ def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]
 
 def _speaks(model: Any, rows: Tensor) -> bool:
     try:
-        return bool(is_heard(model, rows).any())
+        return bool(has_prediction(model, rows).any())
     except KnowledgeError:
         return False
 

@@ -20,7 +20,7 @@ from .compare import compare_answers
 from .draft import Workplace, Workspace, is_own, now
 from .grids import RuleGrid, read_grids
 from .requests import SaveRequest
-from .site_model import SiteBundle, tell_moves
+from .site_model import SiteBundle, list_moves
 
 _NUMBER = re.compile(r"\d{4,}")
 _FILE = re.compile(r"[^\n]{1,190}\.\w{1,8}")
@@ -191,7 +191,7 @@ def compare_versions(
     if rows is None or model is None or desk.place.bundle is None:
         return compared
     try:
-        return {**compared, "model": tell_moves(model.bundle(), judge(old), judge(new), rows)}
+        return {**compared, "model": list_moves(model.bundle(), judge(old), judge(new), rows)}
     except FedloreError as error:
         return {**compared, "model": {"fault": str(error)}}
 

@@ -10,7 +10,7 @@ from ...core.tensors import torch
 from ...kernel.schema import Schema
 from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..missing import allow, find_lacking, hear, is_heard, list_columns
+from ..missing import allow, find_lacking, has_prediction, hear, list_columns
 from ..soft import Softened
 from ..tables.table import Table
 from ..views import Mask, Recalibrated
@@ -39,7 +39,7 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
     name = {"model": type(model).__name__}
     if asked in ("range", "set"):
         return [[Reason("range-model", name)] for _ in range(len(x))]
-    heard = is_heard(model, x).tolist()
+    heard = has_prediction(model, x).tolist()
     return [[Reason("prediction-model", name)] if h else [] for h in heard]
 
 
@@ -48,7 +48,7 @@ def _each(model: Any, parts: list[Reasons], x: Tensor) -> Reasons:
 
 
 def _first(model: FirstOf, parts: list[Reasons], x: Tensor) -> Reasons:
-    heard = [is_heard(part, x) | find_lacking(part, x) for part in model.parts]
+    heard = [has_prediction(part, x) | find_lacking(part, x) for part in model.parts]
     return first_reasons(list(zip(parts, heard, strict=True)), x)
 
 

@@ -20,7 +20,7 @@ from ...kernel.measures import widen_rules
 from ...kernel.schema import Schema
 from ...kernel.sheets import MOST_RULES, Rule, Sheet, refusal
 from ...words import Reason
-from ..missing import is_heard
+from ..missing import has_prediction
 from ..tables.numbers import NumberTable, parse_numbers_table
 from ..tables.sheets import (
     TableReading,
@@ -149,7 +149,7 @@ def _words(model: Any, x: Tensor) -> Reasons:
         every = None if numbers else len(table.schema.classes)
         return _rules(table, x, table.hits(x), every=every, texts=numbers)
     # a hole may leave open who speaks
-    speaking = table.first_of(table.hits(x) & is_heard(table, x).unsqueeze(1))
+    speaking = table.first_of(table.hits(x) & has_prediction(table, x).unsqueeze(1))
     return _rules(table, x, speaking, texts=numbers)
 
 

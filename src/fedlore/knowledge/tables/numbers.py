@@ -79,7 +79,6 @@ class NumberTable:
         return found
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on."""
         return self.table.looks_at(width)
 
 

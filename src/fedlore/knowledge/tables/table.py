@@ -72,7 +72,6 @@ class Table:
         return said
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on."""
         return self._columns
 
     @cached_property
@@ -154,7 +153,6 @@ class Table:
 
     @property
     def kernel_source(self) -> KernelTable:
-        """As rows of single precision see it, its rules in the order in which they are asked."""
         rules = [self.rules[index] for index in self.order]
         return KernelTable(self.name, rules, self.policy, len(self.schema.classes))
 
