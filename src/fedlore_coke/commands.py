@@ -19,7 +19,7 @@ new = Command(
 )
 up = Command(
     "fedlore_coke.cli.demo:up",
-    "A whole federation on this machine: server, sites and one training.",
+    "Run a whole federation on this machine: server, sites and one training.",
     _MACHINES,
 )
 blend = Command(

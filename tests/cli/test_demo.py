@@ -37,6 +37,10 @@ def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch, sho
     rows = read_rows(tmp_path / "o" / "results.jsonl")
     assert len(rows) == 2 * 8 * 4
     assert all(type(v) in (str, int, float) for row in rows for v in row.values())
+    html = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    for words in ("no plant measured any of this", "best model is right on", "Confusion matrix"):
+        assert words in html
+    assert (tmp_path / "o" / "plots" / "simulated-coke-experts-ranges-rounds.png").exists()
 
 
 def test_a_wrong_key_names_the_near_miss(tmp_path):

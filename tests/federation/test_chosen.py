@@ -18,7 +18,6 @@ from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Federation, read_deployed
-from fedlore.federation.site import export
 from fedlore.federation.site.consent import agreed_trials, find_breach
 from fedlore.federation.site.folder import Store, read_kit
 from fedlore.federation.site.lore import personal_of, write_model
@@ -177,13 +176,6 @@ def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
         assert told[name]["ta"] == float((said.argmax(1) == y).double().mean())
 
 
-@pytest.mark.slow
-def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch):
-    folder = chosen(tmp_path / "fed", secure=True)
-    Inside(folder, monkeypatch).train()
-    check_same(folder, at_once(folder, Privacy(secure_aggregation=True)), within=1e-6)
-
-
 PLACES = ("a round", "the one-shot model", "trial 0/0/3", "main/3")
 
 
@@ -264,15 +256,6 @@ def test_what_is_private_stays_readable_by_its_owner_alone(tmp_path, monkeypatch
         assert left.count("final") <= 4 and left.count("reply") == 1 and left.count("memory") == 3
 
 
-def test_export_of_a_kit_is_of_the_mixture(tmp_path, monkeypatch):
-    folder = chosen(tmp_path / "fed", sites=3)
-    Inside(folder, monkeypatch).train()
-    given = []
-    monkeypatch.setattr(export, "bundle_of", lambda model, name, **more: given.append(model))
-    export.bundle_of_kit(folder / "sites" / "plant-1")
-    assert given[0].ensemble.weights == own_models(folder)["plant-1"].ensemble.weights
-
-
 @pytest.fixture(scope="module")
 def terms(tmp_path_factory):
     folder = chosen(tmp_path_factory.mktemp("terms") / "fed", sites=3)
@@ -330,15 +313,6 @@ def test_what_the_server_asks_is_agreed_to(terms):
     assert find_breach(plain, Task("train", 1)) is None
     bare = replace(terms, search_space=replace(terms.search_space, one_shot=None))
     assert "no one-shot model" in find_breach(bare, Task("gram", 0))
-
-
-def test_a_trial_outside_the_list_is_refused_by_the_worker_and_audited(tmp_path, monkeypatch):
-    folder = chosen(tmp_path / "fed", sites=3)
-    inside = Inside(folder, monkeypatch)
-    text = terms_of(read_deployed(folder), run="r", participants=3).text()
-    with pytest.raises(Refusal, match="trial '5/0/3' is not one of those agreed to"):
-        inside.workers["plant-1"](Task("train", 1, trial="5/0/3"), text)
-    assert "5/0/3" in (folder / "sites" / "plant-1" / "audit.jsonl").read_text()
 
 
 def test_policies_cover_the_candidates(terms, tmp_path):

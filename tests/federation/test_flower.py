@@ -15,7 +15,6 @@ from fedlore import FedloreError, federate
 from fedlore.algorithms.catalog import ALGORITHMS as CATALOG
 from fedlore.core.wire import ONLY, Reply, Task
 from fedlore.engine import Local
-from fedlore.engine.loop import scale_together
 from fedlore.federation.flower import messages, superlink
 from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link
@@ -45,12 +44,6 @@ def test_flower_and_local_give_the_same_bits(algorithm):
     assert_close(state, other_state)
     assert_close(models, other_models)
     assert rows == other_rows and any("ta" in row for row in rows)
-
-
-def test_a_common_scaling_has_the_same_bits():
-    recipe = recipe_for(ALGORITHMS[0])
-    a, b = (scale_together(engine(federation(), recipe)) for engine in (Local, FlowerInProcess))
-    assert torch.equal(a.shift, b.shift) and torch.equal(a.spread, b.spread)
 
 
 SENT = {"model": {"w": torch.arange(3.0), "scalar": torch.tensor(1.5).double()}, "empty": {}}

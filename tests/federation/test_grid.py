@@ -10,16 +10,11 @@ from flwr.app import Context, RecordDict
 
 from fedlore import FedloreError, fit
 from fedlore.core.store import unpack_payload
-from fedlore.engine.lore import SearchSpace
 from fedlore.experiments.sites import read_site
 from fedlore.federation.coordinator.grid import read_run_config
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site.export import bundle_of_kit
-from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.grid import kit_of, site_kit
-from fedlore.federation.site.lore import personal_of
-from fedlore.federation.terms import read_terms
 
 from .inside import audit_lines, small
 from .stock import StockGrid, bare_sites, halves, make_app, run_app
@@ -78,25 +73,6 @@ def test_without_masks_the_bits_are_those_of_fit(plants, sites, tmp_path, algori
         own = read_state(site / "personal.weights")[1]["model"]
         wanted = fitted.model(site.name).model.state_dict()
         assert all(torch.equal(own[n], wanted[n]) for n in own)
-
-
-@pytest.mark.slow
-def test_a_recipe_that_the_sites_choose_has_the_bits_of_fit(plants, sites, tmp_path):
-    app = make_app(tmp_path / "app", sites[0], *LORE)
-    run_app(app, sites, tmp_path / "out")
-    space = read_deployed(app / "fedlore_app", address=False).offered()
-    assert isinstance(space, SearchSpace) and space.one_shot is not None
-    fitted = in_one_process(app, plants, recipe=space)
-    for site in sites:
-        kit = read_kit(site)
-        about, payload = read_state(site / "personal.weights")
-        model = personal_of(kit, about, payload, read_terms(about["terms"]))
-        x = read_site(site).test.x
-        other = fitted.model(site.name)
-        for name, value in model.model.state_dict().items():
-            assert torch.equal(value, other.model.state_dict()[name]), name
-        assert torch.equal(model.predict_proba(x), other.predict_proba(x))
-        assert bundle_of_kit(site).client == site.name
 
 
 def test_under_masks_it_is_the_same_up_to_rounding_and_takes_two_exchanges(plants, sites, tmp_path):

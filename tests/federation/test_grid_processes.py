@@ -9,6 +9,7 @@ import torch
 from fedlore.experiments.sites import read_site
 from fedlore.federation.journal import read_state
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.lore import personal_of
 from fedlore.federation.terms import read_terms
@@ -77,3 +78,4 @@ def test_a_recipe_that_the_sites_choose_has_the_bits_of_fit(federation, tmp_path
         model = personal_of(read_kit(site), about, payload, read_terms(about["terms"]))
         x = read_site(site).test.x
         assert torch.equal(model.predict_proba(x), fitted.model(site.name).predict_proba(x))
+        assert bundle_of_kit(site).client == site.name

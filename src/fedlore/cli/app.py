@@ -61,7 +61,7 @@ def load_command(name: str) -> click.Command:
     module, _, what = known.place.partition(":")
     found = getattr(importlib.import_module(module), what)
     holder = typer.Typer(add_completion=False)
-    holder.callback()(_root)  # one command with a callback stays a group of one
+    holder.callback()(lambda: None)  # one command with a callback stays a group of one
     if isinstance(found, typer.Typer):
         holder.add_typer(found, name=name)
     else:
@@ -88,7 +88,7 @@ def _guard(
     inner = command.callback
     assert inner is not None
     if set(writes.values()) - set(CONTINUED):
-        help = "Replace what is there, if it is of the kind that is written."
+        help = "Overwrite an output of the same kind."
         command.params.append(TyperOption(param_decls=["--force"], is_flag=True, help=help))
 
     def guarded(force: bool = False, **given: object) -> object:
@@ -104,10 +104,6 @@ def _below(below: str, named: Mapping[str, T]) -> dict[str, T]:
     """What is said of one command of a group, by its parameters."""
     start = f"{below} "
     return {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
-
-
-def _root() -> None:
-    """Federated learning that knows what your experts know."""
 
 
 def _open(
@@ -144,7 +140,8 @@ def main() -> None:
     try:
         app()
     except FedloreError as error:
-        _end(_with_code(error), ExitCode.UNUSABLE)
+        between = "\n" if "\n" in str(error) else " "
+        _end(f"{error}{between}[{error.code}]", ExitCode.UNUSABLE)  # a code of docs' list of errors
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever read our output has gone: nobody is left to tell
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -157,12 +154,6 @@ def main() -> None:
         _end("stopped", ExitCode.STOPPED)
     except Exception as error:
         _end(_tell_fault(error), ExitCode.FAULT)
-
-
-def _with_code(error: FedloreError) -> str:
-    """The sentence with its code, by which the list of errors says what to do."""
-    between = "\n" if "\n" in str(error) else " "
-    return f"{error}{between}[{error.code}]"
 
 
 def _end(sentence: str, code: ExitCode) -> None:

@@ -23,7 +23,7 @@ def calibrate(
     data: Annotated[Path, typer.Option(help="Labelled rows the prediction has not seen.")],
     out: Annotated[Path, typer.Option(help="Where to write the new knowledge.toml.")],
     alpha: Annotated[float, typer.Option(help="How often the range may miss the label.")] = 0.05,
-    per_class: Annotated[bool, typer.Option(help="Hold the level for each class.")] = False,
+    per_class: Annotated[bool, typer.Option(help="Keep the level within each class.")] = False,
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
     known = Knowledge.read(knowledge)

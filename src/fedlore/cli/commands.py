@@ -54,7 +54,7 @@ OWN: dict[str, Command] = {
     "track": _own(
         "track:track",
         FIRST,
-        "Tell MLflow or TensorBoard of a finished run: parameters, rounds, scores, files.",
+        "Record a finished run in MLflow or TensorBoard: parameters, rounds, scores, files.",
         folder="run coordinator kit",
     ),
     "draft": _own(
@@ -85,7 +85,7 @@ OWN: dict[str, Command] = {
     "import": _own(
         "dmn:import_command",
         KNOWING,
-        "Read the decision tables of a DMN file into knowledge, and list what has no counterpart.",
+        "Import the decision tables of a DMN file, and list what cannot be translated.",
         file="tables",
     ),
     "calibrate": _own(
@@ -99,7 +99,7 @@ OWN: dict[str, Command] = {
     "tune": _own(
         "tune:tune_sites",
         KNOWING,
-        "Let each site choose its λ on rows of its own; nothing about it leaves the site.",
+        "Let each site choose its trust λ on its own rows; nothing about them leaves the site.",
         config="federation",
     ),
     "federation": Command(
@@ -118,14 +118,14 @@ OWN: dict[str, Command] = {
     ),
     "flower": Command(
         "fedlore.cli.flower:flower_app",
-        "Train with knowledge on a Flower grid that you run already.",
+        "Train with knowledge on a Flower grid that you already run.",
         MACHINES,
         {"init schema": ("knowledge",)},
     ),
     "server": _own(
         "federation:server_command",
         MACHINES,
-        "Run the coordinator's server, and a page to watch it by, until Ctrl-C.",
+        "Run the coordinator's server and its status page until Ctrl-C.",
         folder="coordinator",
         token_file="token",
     ),
@@ -145,13 +145,13 @@ OWN: dict[str, Command] = {
     "train": _own(
         "federation:train_command",
         MACHINES,
-        "Train, with a line per round and for every site in trouble.",
+        "Run a training, with a line per round and for every site in trouble.",
         folder="coordinator",
     ),
     "status": _own(
         "site:status",
         MACHINES,
-        "Where a training stands and which sites are here; of a site, what was asked and sent.",
+        "Show how far a training is and who is online; of a site, what was asked and sent.",
         folder="coordinator kit",
         token_file="token",
     ),
@@ -172,7 +172,7 @@ OWN: dict[str, Command] = {
     "predict": _own(
         "predict:predict_command",
         AT_WORK,
-        "Grade, probabilities, allowed classes, the expert's word and who decided, for each row.",
+        "Predict each row: class, probabilities, allowed classes, expert's answer, who decided.",
         bundle="bundle",
         file="rows",
         calibrate="rows",
@@ -181,7 +181,7 @@ OWN: dict[str, Command] = {
     "serve": _own(
         "serve:serve_command",
         AT_WORK,
-        "Answer predictions over HTTP, and show a page where a person can type or paste a row.",
+        "Serve predictions over HTTP, with a page where a person can type or paste a row.",
         bundle="bundle",
         token_file="token",
         reference="rows",
@@ -190,7 +190,7 @@ OWN: dict[str, Command] = {
     "monitor": _own(
         "monitor:monitor_command",
         AT_WORK,
-        "Hold measured rows against what rules, range and inputs were: is it still true?",
+        "Check on measured rows whether a bundle's rules, range and inputs still hold.",
         bundle="bundle",
         measured="rows",
         reference="rows",
@@ -206,7 +206,7 @@ OWN: dict[str, Command] = {
     "update": _own(
         "update:update_command",
         AT_WORK,
-        "Swap the rules or λ of a bundle, after an audit, with scores before and after.",
+        "Replace the rules or λ of a bundle, after an audit, with scores before and after.",
         bundle="bundle",
         knowledge="knowledge",
         data="rows",
@@ -220,7 +220,7 @@ OWN: dict[str, Command] = {
     "bench": _own(
         "engines:bench",
         RESEARCH,
-        "Train simulated clients with every engine and show how long one step of one client takes.",
+        "Measure how long a training step of one client takes with each engine.",
     ),
 }
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 AsOfOption = Annotated[
     str | None,
-    typer.Option("--as-of", help="The day whose rules count, as 2025-06-01; today if not said."),
+    typer.Option("--as-of", help="Day whose rules apply, such as 2025-06-01; default today."),
 ]
 
 

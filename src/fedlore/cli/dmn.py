@@ -19,11 +19,11 @@ from .screen import ExitCode, Screen, current_screen
 
 def import_command(
     file: Annotated[Path, typer.Argument(help="A DMN file, 1.1 to 1.5.")],
-    folder: Annotated[Path, typer.Argument(help="Of the knowledge; a new or empty one.")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the knowledge: new or empty.")],
 ) -> None:
-    """Read the decision tables of a DMN file into knowledge, and list what has no counterpart.
+    """Import the decision tables of a DMN file, and list what cannot be translated.
 
-    One table becomes the folder itself, of several each has a folder in it. Exit code 0: every
+    A single table fills the folder itself; several get a folder each. Exit code 0: every
     table was read and lint finds no error; 1: not so, see the list; 2: the file cannot be read.
     """
     screen, found = current_screen(), _read(file)

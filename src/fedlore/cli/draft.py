@@ -16,7 +16,7 @@ from .screen import current_screen
 def draft_command(
     rows: Annotated[Path, typer.Argument(help="Rows: CSV, XLSX, Parquet or JSON.")],
     label: Annotated[str, typer.Option(help="The column to predict.")],
-    out: Annotated[Path | None, typer.Option(help="Where to; else it is shown.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; else it is printed.")] = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,

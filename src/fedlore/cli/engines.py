@@ -9,7 +9,6 @@ from typing import Annotated
 import torch
 import typer
 from rich.text import Text
-from torch import nn
 from torch.nn.functional import one_hot
 
 from ..algorithms import FedAvg, Plan, facts_of, installed_algorithms, settings_of
@@ -44,7 +43,8 @@ def algorithms() -> None:
         facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
-            lines.append(f"{_sign(s.name, s.symbol)} = {_show(s.default)}: {s.meaning}")
+            name = f"{s.name} ({s.symbol})" if s.symbol else s.name
+            lines.append(f"{name} = {_show(s.default)}: {s.meaning}")
         if facts.note:
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")
@@ -52,10 +52,6 @@ def algorithms() -> None:
     screen.show(table)
     screen.say("down + up: what a client gets and returns in a round, in multiples of the model.")
     screen.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
-
-
-def _sign(name: str, symbol: str) -> str:
-    return f"{name} ({symbol})" if symbol else name
 
 
 def _show(value: object) -> str:
@@ -69,13 +65,13 @@ CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100)
 
 
 def bench(
-    device: Annotated[str, typer.Option(help="cpu, or cuda for a card.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seconds: Annotated[float, typer.Option(min=0.1, help="Time for each measurement.")] = 2.0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the last column; all cores.")
+        int | None, typer.Option(min=1, help="Processes of the last column; all cores by default.")
     ] = None,
 ) -> None:
-    """Train simulated clients with every engine and show how long one step of one client takes."""
+    """Measure how long a training step of one client takes with each engine."""
     if device not in ("cpu", "cuda"):
         raise ConfigError(f"device must be cpu or cuda, got '{device}'")
     if device == "cuda" and not torch.cuda.is_available():
@@ -89,7 +85,8 @@ def bench(
     for kind, count in FLEETS if device == "cpu" else CARD:
         clients = _clients(kind, count)
         bare = [c.bare() for c in clients]
-        recipe = Recipe(_model(kind).to(device), FedAvg(), Plan())
+        model = mlp(54, 7) if kind == "mlp" else lenet5(10)
+        recipe = Recipe(model.to(device), FedAvg(), Plan())
         engines: list[Callable[[], Local | Stacked]] = [
             partial(Local, clients[:5], recipe),
             partial(Stacked, clients, recipe),
@@ -116,10 +113,6 @@ def _clients(kind: str, count: int) -> list[Client]:
     whole = Examples(x, y, one_hot(guess, k).float(), allowed)
     parts = (whole[i * rows : (i + 1) * rows] for i in range(count))
     return [Client(f"{i:05d}", part, Knowledge(trust=0.3)) for i, part in enumerate(parts)]
-
-
-def _model(kind: str) -> nn.Module:
-    return mlp(54, 7) if kind == "mlp" else lenet5(10)
 
 
 def _measure(engine: Local | Stacked, recipe: Recipe, seconds: float, device: str) -> float:

@@ -28,17 +28,15 @@ def export(
         typer.Argument(help="A folder of fedlore run, a site's kit, a coordinator, or a bundle."),
     ],
     out: Annotated[Path | None, typer.Option(help="NAME.lore for one file, else a folder.")] = None,
-    client: Annotated[str | None, typer.Option(help="The site, for a run or a newcomer.")] = None,
+    client: Annotated[str | None, typer.Option(help="The site of a run, or a new one.")] = None,
     approach: Annotated[str | None, typer.Option(help="Of a run: lore, FLwKM, ...")] = None,
     knowledge: Annotated[
-        Path | None, typer.Option(help="A newcomer's knowledge.toml, with a coordinator.")
+        Path | None, typer.Option(help="Knowledge.toml of a new site, with a coordinator's folder.")
     ] = None,
-    extra: Annotated[
-        str | None, typer.Option(help="Other columns: ignore (default), or error.")
-    ] = None,
-    onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+    extra: Annotated[str | None, typer.Option(help="Unknown columns: ignore or error.")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="Write one ONNX graph, too.")] = None,
     dmn: Annotated[
-        Path | None, typer.Option(help="Of a knowledge.toml: its tables as one DMN file.")
+        Path | None, typer.Option(help="Write a knowledge.toml's tables as a DMN file.")
     ] = None,
     as_of: AsOfOption = None,
     accept: AcceptOption = False,
@@ -71,7 +69,8 @@ def export(
         write_bundle(found, out)
         screen.say(
             f"{found.client}: {found.task}, {len(found.schema.features)} features, "
-            f"{len(found.schema.classes)} {_parts(found)}, written to {out}"
+            f"{len(found.schema.classes)} {'bins' if found.task == 'regression' else 'classes'}, "
+            f"written to {out}"
         )
         screen.say(f"fingerprint {found.fingerprint}")
     if onnx is not None:
@@ -86,10 +85,6 @@ def export(
 
 def _is_bundle(source: Path) -> bool:
     return source.is_file() or (source / "manifest.sha256").is_file()
-
-
-def _parts(bundle: Bundle) -> str:
-    return "bins" if bundle.task == "regression" else "classes"
 
 
 def _find(

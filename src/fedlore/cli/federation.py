@@ -29,7 +29,7 @@ def init_(
     address: Annotated[str, typer.Option(help="host:port where sites reach it.")],
     schema: Annotated[Path, typer.Option(help="A knowledge.toml with features and classes.")],
     name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
-    days: Annotated[int, typer.Option(help="How long its certificates hold.")] = 365,
+    days: Annotated[int, typer.Option(help="Days for which its certificates are valid.")] = 365,
 ) -> None:
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
     need_flower()
@@ -83,10 +83,10 @@ def remove_site_(name: str, folder: _Dir = Path(".")) -> None:
 
 @federation_app.command("renew")
 def renew_(
-    name: Annotated[str | None, typer.Argument(help="A site; none: the server.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The site; without it the server.")] = None,
     folder: _Dir = Path("."),
-    days: Annotated[int, typer.Option(help="How long the new certificates hold.")] = 365,
-    authority: Annotated[bool, typer.Option(help="A new authority, too.")] = False,
+    days: Annotated[int, typer.Option(help="Days for which the new certificates are valid.")] = 365,
+    authority: Annotated[bool, typer.Option(help="Renew the authority as well.")] = False,
 ) -> None:
     """A new key for a site, or a new certificate for the server, or a new authority."""
     need_flower()
@@ -122,7 +122,7 @@ def renew_(
 
 @federation_app.command("key")
 def key_(
-    kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")],
+    kit: Annotated[Path, typer.Argument(help="The site's kit: its archive or folder.")],
     filter: Annotated[str, typer.Option(help="The filter whose key it is.")] = "ckks",
 ) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
@@ -173,7 +173,7 @@ def server_command(
     log_level: LevelOption = "info",
     log_json: JsonLogOption = False,
 ) -> None:
-    """Run the coordinator's server, and a page to watch it by, until Ctrl-C."""
+    """Run the coordinator's server and its status page until Ctrl-C."""
     need_flower()
     from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
@@ -191,9 +191,9 @@ def server_command(
 
 def train_command(
     folder: CoordinatorFolder,
-    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+    resume: Annotated[bool, typer.Option(help="Resume after the last journalled round.")] = False,
 ) -> None:
-    """Train, with a line per round and for every site in trouble."""
+    """Run a training, with a line per round and for every site in trouble."""
     need_flower()
     from ..federation.processes import interrupting
 

@@ -7,7 +7,7 @@ import typer
 
 from .screen import current_screen
 
-flower_app = typer.Typer(help="Train with knowledge on a Flower grid that you run already.")
+flower_app = typer.Typer(help="Train with knowledge on a Flower grid that you already run.")
 
 
 @flower_app.callback()

@@ -123,9 +123,7 @@ def lint(
     if out is not None and as_of is None:
         raise ConfigError("--out writes the knowledge of one day: say which with --as-of")
     found, rows = check_with_rows(knowledge, data, as_of, monitored)
-    rules: list[dict[str, object]] = []
-    if rows is not None:
-        rules = report_rules(found.tables, rows)
+    rules = [] if rows is None else report_rules(found.tables, rows)
     screen = current_screen()
     _show(found, rules, screen)
     if out is not None and found.knowledge is not None:
@@ -169,6 +167,4 @@ def _print(finding: Finding, screen: Screen) -> None:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -30,24 +30,24 @@ from .screen import ExitCode, current_screen
 
 def monitor_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
-    measured: Annotated[Path, typer.Argument(help="Rows with their labels, as they come in.")],
+    measured: Annotated[Path, typer.Argument(help="New rows with their labels.")],
     record: Annotated[
         Path | None, typer.Option(help="The record so far; BUNDLE.monitor by default.")
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Labelled rows from before: what is claimed at the start.")
+        Path | None, typer.Option(help="Labelled rows of the past: the record starts from them.")
     ] = None,
-    day: Annotated[str | None, typer.Option(help="The column that says when a row was.")] = None,
+    day: Annotated[str | None, typer.Option(help="The column with the date of a row.")] = None,
     lot: Annotated[
         str | None,
-        typer.Option(help="The column of the lot, or day, whose rows may have much in common."),
+        typer.Option(help="The column of the lot, or day, within which rows may be alike."),
     ] = None,
     alarm: Annotated[
-        float, typer.Option(help="The chance of a false alarm, over all questions and all time.")
+        float, typer.Option(help="Chance of a false alarm, over all claims and all time.")
     ] = 0.05,
-    page: Annotated[Path | None, typer.Option(help="Write a page with the course to this.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page over time to this file.")] = None,
     metrics: Annotated[
-        Path | None, typer.Option(help="Write lines for Prometheus to this file.")
+        Path | None, typer.Option(help="Write metrics for Prometheus to this file.")
     ] = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
@@ -55,7 +55,7 @@ def monitor_command(
     encoding: EncodingOption = None,
     plugins: PluginOption = None,
 ) -> None:
-    """Hold measured rows against what rules, range and inputs were: is it still true?
+    """Check on measured rows whether a bundle's rules, range and inputs still hold.
 
     A file may be given again when it has grown: rows with a day that were seen are passed over,
     without days a file that begins with all that was seen. Exit code 0: no alarm; 1: at least one

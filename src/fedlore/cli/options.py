@@ -16,14 +16,14 @@ __all__ = [
 ]
 
 
-SheetOption = Annotated[str | None, typer.Option(help="The sheet of a workbook; else the first.")]
-SeparatorOption = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
-DecimalOption = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
-EncodingOption = Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")]
+SheetOption = Annotated[str | None, typer.Option(help="Sheet of a workbook; the first by default.")]
+SeparatorOption = Annotated[str | None, typer.Option(help="Column separator: , ; tab or |.")]
+DecimalOption = Annotated[str | None, typer.Option(help="Decimal mark: . or ,")]
+EncodingOption = Annotated[str | None, typer.Option(help="Text encoding, such as latin-1.")]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-plugin",
-        help="A kind of source of an installed package that the bundle may load; repeatable.",
+        help="A kind of source of another package that the bundle may load; repeatable.",
     ),
 ]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import ConfigError
@@ -40,10 +41,9 @@ def check_doors(
 ) -> None:
     """Refuse what cannot be meant, in one sentence that says what to do."""
     for name, value in given.items():
-        kinds = paths.get(name)
-        if kinds is not None and value is not None:
-            for one in value if isinstance(value, list | tuple) else (value,):
-                _check(command, Path(str(one)), kinds)
+        kinds = paths.get(name, ())
+        for path in _given(value) if kinds else ():
+            _check(command, path, kinds)
 
 
 def check_outputs(
@@ -159,19 +159,12 @@ def recognise(path: Path) -> str | None:
         return _NAMED[path.suffix]
     if path.suffix == ".toml":
         return _recognise_toml(path)
-    start = _start(path)
-    for mark, kind in _MARKS.items():
-        if mark in start:
-            return kind
+    with suppress(OSError), open(path, "rb") as file:  # whoever reads it says what is wrong
+        start = file.read(1 << 12)
+        for mark, kind in _MARKS.items():
+            if mark in start:
+                return kind
     return "rows" if path.name.lower().endswith(_ROWS) else None
-
-
-def _start(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1 << 12)
-    except OSError:
-        return b""  # whoever reads it says what is wrong
 
 
 def _recognise_toml(path: Path) -> str | None:

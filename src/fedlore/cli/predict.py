@@ -45,30 +45,29 @@ def predict_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     file: Annotated[Path, typer.Argument(help="Rows: CSV (also .gz), XLSX, Parquet or JSON.")],
     out: Annotated[
-        str, typer.Option(help="Where to: a .csv or .parquet file, or - for stdout.")
+        str, typer.Option(help="Output: a .csv or .parquet file, or - for stdout.")
     ] = "-",
     why: Annotated[bool, typer.Option("--why", help="Add a column of reasons; slower.")] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Say how the answers fit the labels in the file.")
+        bool, typer.Option("--score", help="Score the answers against the labels in the file.")
     ] = False,
     calibrate: Annotated[
-        Path | None, typer.Option(help="Labelled rows that nothing learned from: adds what holds.")
+        Path | None, typer.Option(help="Labelled rows no model has seen: adds a guarantee.")
     ] = None,
     doubt: Annotated[
         bool, typer.Option("--doubt", help="Add noise, ignorance, and whether a row is far.")
     ] = False,
-    level: Annotated[float, typer.Option(help="Of what holds: for this share of rows.")] = 0.9,
+    level: Annotated[float, typer.Option(help="Of the guarantee: a share of rows.")] = 0.9,
     store: Annotated[
-        Path | None,
-        typer.Option(help="With --calibrate: write the bundle with what it then promises."),
+        Path | None, typer.Option(help="With --calibrate: write the bundle with its guarantees.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
+        list[str] | None, typer.Option(help="A column to copy to the answers; repeatable.")
     ] = None,
     on_error: Annotated[
-        str, typer.Option(help="A row that cannot be answered: stop, skip, or mark it.")
+        str, typer.Option(help="For rows without an answer: stop, skip or mark.")
     ] = "mark",
-    extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
+    extra: Annotated[str | None, typer.Option(help="Unknown columns: ignore or error.")] = None,
     as_of: AsOfOption = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
@@ -77,7 +76,7 @@ def predict_command(
     plugins: PluginOption = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
 ) -> None:
-    """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
+    """Predict each row: class, probabilities, allowed classes, expert's answer, who decided."""
     torch.set_num_threads(threads)
     found = read_bundle(bundle, plugins=plugins or (), as_of=as_of)
     screen = current_screen()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -42,14 +42,13 @@ def run(
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
     accept: AcceptOption = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop where the check-up of a site warns.")
+        bool, typer.Option("--strict", help="Stop if the check of a site's data warns.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How often all is drawn; two or more give intervals.")
+        int | None, typer.Option(min=1, help="How many seeds to run; two or more give intervals.")
     ] = None,
     time_limit: Annotated[
-        str | None,
-        typer.Option(help="Such as 90s, 10m, 2h: what does not fit is left out, and named."),
+        str | None, typer.Option(help="Such as 90s, 10m, 2h: what does not fit is left out.")
     ] = None,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
@@ -203,7 +202,7 @@ def _expert_weights(gathering: Gathering, out: Path) -> str:
     shares = []
     for client in gathering.clients:
         weights = (_benefit(out, client.id) or {}).get("weights")
-        if isinstance(weights, dict) and client.knowledge.prediction is not None:
+        if weights is not None and client.knowledge.prediction is not None:
             shares.append((client.id, float(weights.get("expert", 0.0))))
     said = ", ".join(f"{name} {share:.2f}" for name, share in shares) or "no site has one"
     if len(shares) > MANY:
@@ -212,12 +211,12 @@ def _expert_weights(gathering: Gathering, out: Path) -> str:
     return f"lore trusts the expert: {said} (the site's rows decide, least_trust is the least)"
 
 
-def _benefit(out: Path, client: str) -> dict[str, object] | None:
-    """What taking part benefit a site, where it was found out."""
+def _benefit(out: Path, client: str) -> dict[str, Any] | None:
+    """What a site gains by taking part, where that was worked out."""
     path = benefit_path(out, client)
     if not path.exists():
         return None
-    found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

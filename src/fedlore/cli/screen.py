@@ -148,7 +148,7 @@ def add_options(command: click.Command, name: str) -> None:
     if name not in SERVICES:
         command.params.append(_flag("--json", "as_json", "The result as one JSON document."))
     command.params.append(_flag("--quiet", "quiet", "No progress, no remarks: only the result."))
-    command.params.append(_flag("--no-color", "colour", "Plain text on a terminal, too."))
+    command.params.append(_flag("--no-color", "colour", "No colours and no styles."))
 
 
 def _flag(option: str, field: str, help: str) -> click.Option:

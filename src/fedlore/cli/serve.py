@@ -18,18 +18,17 @@ from .screen import current_screen, explain_stop
 def serve_command(
     bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a .lore file.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8765,
     token_file: Annotated[
-        Path | None, typer.Option(help="File with a bearer token; else FEDLORE_TOKEN.")
+        Path | None, typer.Option(help="File with a bearer token; by default FEDLORE_TOKEN.")
     ] = None,
     max_body: Annotated[str, typer.Option(help="Largest request, such as 1MB.")] = "1MB",
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of one request.")] = 1000,
     monitor: Annotated[
-        Path | None, typer.Option(help="Take measured rows in (POST /measured), into this record.")
+        Path | None, typer.Option(help="Accept measured rows (POST /measured) into this record.")
     ] = None,
     reference: Annotated[
-        Path | None,
-        typer.Option(help="Labelled rows from before: what a new record of --monitor claims."),
+        Path | None, typer.Option(help="Labelled rows of the past: a new record starts from them.")
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
@@ -38,7 +37,7 @@ def serve_command(
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
-    """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
+    """Serve predictions over HTTP, with a page where a person can type or paste a row."""
     try:
         from ..bundle.serve import ServeLimits
         from ..bundle.serve import serve_bundle as run

@@ -23,7 +23,7 @@ PageOption = Annotated[
     ),
 ]
 TokenOption = Annotated[
-    Path | None, typer.Option(help="File with a bearer token of the page; else FEDLORE_TOKEN.")
+    Path | None, typer.Option(help="File with the page's bearer token; else FEDLORE_TOKEN.")
 ]
 LevelOption = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 JsonLogOption = Annotated[bool, typer.Option("--log-json", help="One JSON object per line.")]

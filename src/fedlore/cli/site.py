@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..federation.pages.coordinator import Brief
 
 
-_Kit = Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]
+_Kit = Annotated[Path, typer.Argument(help="The site's kit: its archive or folder.")]
 
 
 def join_command(
@@ -59,7 +59,7 @@ def accept(
     kit: _Kit,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     policy: Annotated[
-        bool, typer.Option(help="Demand from now on what these terms promise.")
+        bool, typer.Option(help="From now on demand what these terms promise.")
     ] = False,
 ) -> None:
     """Show the terms that a site is asked to agree to, and agree to them."""
@@ -97,13 +97,13 @@ _Folder = Annotated[
 def status(
     folder: _Folder,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Then a line for every change, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Keep printing a line for every change, until Ctrl-C.")
     ] = False,
     page: PageOption = "none",
     token_file: TokenOption = None,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates.")] = 1.0,
 ) -> None:
-    """Where a training stands and which sites are here; of a site, what was asked and sent."""
+    """Show how far a training is and who is online; of a site, what was asked and sent."""
     need_flower()
     from ..federation.pages.app import as_plain, watch_folder
 

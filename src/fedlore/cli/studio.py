@@ -14,12 +14,12 @@ def studio_command(
     site: Annotated[Path, typer.Argument(help="The folder of a site.")],
     data: Annotated[Path | None, typer.Option(help="Labelled rows; else the site's own.")] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="A .lore file; else one in the folder.")
+        Path | None, typer.Option(help="A .lore file; by default one in the folder.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8766,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8766,
     token_file: Annotated[
-        Path | None, typer.Option(help="File with a bearer token; else FEDLORE_TOKEN.")
+        Path | None, typer.Option(help="File with a bearer token; by default FEDLORE_TOKEN.")
     ] = None,
 ) -> None:
     """Write, check and try a site's knowledge in a browser, on this machine."""

@@ -13,13 +13,13 @@ __all__ = ["tell_tracker"]
 
 
 def track(
-    folder: Annotated[Path, typer.Argument(help="Results of fedlore run, a coordinator, a site.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, a coordinator or a site.")],
     to: Annotated[str, typer.Option(help=f"{' or '.join(TRACKERS)}.")],
     into: Annotated[
-        Path | None, typer.Option(help=f"The store's folder; without it FOLDER/{STORE}.")
+        Path | None, typer.Option(help=f"The store's folder; by default FOLDER/{STORE}.")
     ] = None,
 ) -> None:
-    """Tell MLflow or TensorBoard of a finished run: parameters, rounds, scores, files."""
+    """Record a finished run in MLflow or TensorBoard: parameters, rounds, scores, files."""
     screen = current_screen()
     told = track_folder(folder, to, into)
     tell_tracker(told, to, screen)

@@ -24,13 +24,13 @@ from .screen import current_screen, explain_stop
 def tune_sites(
     config: Annotated[Path, typer.Argument(help="A federation.toml, or a folder of sites.")],
     method: Annotated[str, typer.Option(help="grid, gradient, or tpe (retrains).")] = "grid",
-    folds: Annotated[int, typer.Option(min=2, help="Parts; each is held out once.")] = 3,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 3,
     write: Annotated[
         bool, typer.Option("--write", help="Put each λ into the site's knowledge.toml.")
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
-    """Let each site choose its λ on rows of its own; nothing about it leaves the site."""
+    """Let each site choose its trust λ on its own rows; nothing about them leaves the site."""
     torch.set_num_threads(threads)
     tuning = build(Tuning, {"method": method, "folds": folds})
     gathering = gather(config)
@@ -136,10 +136,7 @@ def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Tex
             rows.append((client, "kept", "kept", "no expert, or too few rows", ""))
         else:
             at = "row by row" if mine.formula else f"{mine.reliance:.2f}"
-            rows.append((client, f"{mine.trust:.2f}", at, _score(mine), str(mine.rows)))
+            score = f"{100 * mine.ta:.1f} %" if mine.rmse is None else f"{mine.rmse:.4g}"
+            rows.append((client, f"{mine.trust:.2f}", at, score, str(mine.rows)))
     head = ("site", "in training", "at prediction", scored, "rows")
     return TextTable.of("λ that each site chose for itself", head, rows)
-
-
-def _score(mine: Trust) -> str:
-    return f"{100 * mine.ta:.1f} %" if mine.rmse is None else f"{mine.rmse:.4g}"

@@ -23,13 +23,13 @@ def update_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     knowledge: Annotated[Path | None, typer.Argument(help="The new knowledge.toml.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the new bundle.")] = None,
-    trust: Annotated[float | None, typer.Option(help="λ in place of the one there is.")] = None,
+    trust: Annotated[float | None, typer.Option(help="Another λ.")] = None,
     data: Annotated[Path | None, typer.Option(help="Labelled rows: scores and an audit.")] = None,
-    client: Annotated[str | None, typer.Option(help="Another name, for another site.")] = None,
+    client: Annotated[str | None, typer.Option(help="A new name, for another site.")] = None,
     accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
-    """Swap the rules or λ of a bundle, after an audit, with scores before and after."""
+    """Replace the rules or λ of a bundle, after an audit, with scores before and after."""
     if knowledge is None and trust is None:
         raise ConfigError("say what changes: a knowledge.toml, --trust, or both")
     if out is None:

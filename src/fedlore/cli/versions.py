@@ -17,7 +17,7 @@ def installed_versions() -> dict[str, object]:
         needs = requires("fedlore") or []
     except PackageNotFoundError:  # run from its source without an installation
         needs = []
-    core = [need for need in needs if "extra" not in need]
+    core = [re.split(r"[^A-Za-z0-9._-]", n, maxsplit=1)[0] for n in needs if "extra" not in n]
     extras: dict[str, dict[str, str | None]] = {}
     for need in needs:
         found = _NEED.match(need)
@@ -27,7 +27,7 @@ def installed_versions() -> dict[str, object]:
         "fedlore": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "core": {name: _installed_version(name) for name in map(_name_of, core)},
+        "core": {name: _installed_version(name) for name in core},
         "extras": extras,
     }
 
@@ -38,10 +38,6 @@ def print_versions(*, as_json: bool) -> None:
         print(json.dumps(installed_versions(), indent=2))
     else:
         print(f"fedlore {__version__}")
-
-
-def _name_of(need: str) -> str:
-    return re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0]
 
 
 def _installed_version(name: str) -> str | None:

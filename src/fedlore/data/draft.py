@@ -139,17 +139,13 @@ def read_cells(path: str | Path, *, form: FileForm | None = None) -> CellTable:
                 cells = (
                     cells.astype("datetime64[s]") if cells.dtype.kind == "M" else cells
                 ).tolist()
-            part.extend(_undated(cell) if isinstance(cell, Broken) else cell for cell in cells)
+            days = (read_date(cell) if isinstance(cell, Broken) else None for cell in cells)
+            # what a spreadsheet made a date of, as text
+            part.extend(c if d is None else d.isoformat() for c, d in zip(cells, days, strict=True))
     problems.check()
     if not parts or not parts[0]:
         raise FedloreError(f"{source.place} has no rows")
     return CellTable(source.place, tuple(source.titles), tuple(parts), source.decimal, source.said)
-
-
-def _undated(cell: Broken) -> Any:
-    """What a spreadsheet made a date of, as text where it is one."""
-    day = read_date(cell)
-    return cell if day is None else day.isoformat()
 
 
 def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draft:
@@ -184,7 +180,9 @@ def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draf
     values: dict[str, Any] = {"trust": 0.3, "outside": "widen"}
     if is_number:
         assert numbers is not None
-        lower, upper = _bounds(numbers)
+        there = numbers[~np.isnan(numbers)]
+        ends = float(there.min()), float(there.max())
+        lower, upper = _widen(*ends, positive=bool((there >= 0).all()))
         target = {"name": word, "unit": unit or "", "lower": lower, "upper": upper}
         target["bins"] = max(10, min(50, len(texts) // 10))
         body = dump(values) + "\n# Bounds and bins are the federation's: the same at all sites.\n"
@@ -309,11 +307,6 @@ def _scope(values: NDArray[np.float64]) -> tuple[float, float]:
     inside = there[(there >= low - far) & (there <= high + far)]
     ends = float(inside.min()), float(inside.max())
     return _widen(*ends, positive=bool((there >= 0).all()))
-
-
-def _bounds(values: NDArray[np.float64]) -> tuple[float, float]:
-    there = values[~np.isnan(values)]
-    return _widen(float(there.min()), float(there.max()), positive=bool((there >= 0).all()))
 
 
 def _widen(low: float, high: float, *, positive: bool) -> tuple[float, float]:

@@ -84,6 +84,5 @@ def _losses(model: Predictor, client: Client | NumberClient, rows: Tensor) -> Te
 
 def _places(client: Client | NumberClient, seed: int) -> Tensor:
     """The fold of each training row, (n,)."""
-    n = len(client.data)
-    order = torch.randperm(n, generator=stream(seed, "brought", client.id))
-    return order.argsort() % _FOLDS
+    draw = stream(seed, "brought", client.id)
+    return torch.randperm(len(client.data), generator=draw).argsort() % _FOLDS

@@ -11,6 +11,7 @@ from .sites import Gathering
 
 # first what spoils every answer, then what spoils a column; all else comes behind
 _ORDER = ("label-beyond", "label-outside", "unscored", "one-class", "label-column", "out-of-scope")
+_RANK = {kind: place for place, kind in enumerate(_ORDER)}
 
 
 def check_sites(
@@ -31,7 +32,7 @@ def check_sites(
                 some += gone or check_data(bare, rows, file.name).findings
         grave = [one for one in some if one.severity != "info"]
         if grave:
-            found[site.id] = sorted(grave, key=_rank)
+            found[site.id] = sorted(grave, key=lambda one: _RANK.get(one.kind, len(_RANK)))
     return found
 
 
@@ -43,10 +44,6 @@ def _unscored(known: Knowledge, file: Path) -> list[Finding]:
         return []
     args = {"rows": sorted(wrong), "why": wrong[min(wrong)]}
     return [Finding("warning", "unscored", Place(file.name, row=min(wrong)), args)]
-
-
-def _rank(finding: Finding) -> int:
-    return _ORDER.index(finding.kind) if finding.kind in _ORDER else len(_ORDER)
 
 
 def checkup_lines(found: Mapping[str, Sequence[Finding]], folders: Sequence[Path]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,19 +50,12 @@ class ClassJudge:
         With and without the expert's word as input, behind the same range as everything else.
         """
         make = own_order if ordered_classes(clients, self.ordered) else own_classes
-        classes, found = count_classes(clients), {}
+        classes = count_classes(clients)
         rows = {client.id: _learned(client) for client in clients}
-        calls = {
+        calls: LocalCalls = {
             name: ((data, classes), {"seed": seed, "site": name}) for name, data in rows.items()
         }
-        make_ahead(make, list(calls.values()))
-        for client in clients:
-            data, (args, named) = rows[client.id], calls[client.id]
-            own = make(*args, **named)
-            assert data.y is not None  # or there would be no own models
-            found[client.id] = own.local_best(self.metric, data.y)
-            tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
-        return found
+        return make_local_best(make, calls, {n: data.y for n, data in rows.items()}, self.metric)
 
     def score(
         self,
@@ -96,6 +89,21 @@ class ClassJudge:
             scores["crps"] = ranked_score(chances, y)
         scores["diagram"] = write_bins(reliability(chances, y))
         return scores, confusion(predicted, y)
+
+
+LocalCalls = Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]  # site -> what makes its models
+
+
+def make_local_best(
+    make: Callable[..., Any], calls: LocalCalls, labels: Mapping[str, Any], metric: str
+) -> dict[str, LocalBest]:
+    """The best of each site's own models by the metric; all are made ahead where that pays."""
+    make_ahead(make, list(calls.values()))
+    found: dict[str, LocalBest] = {}
+    for name, (args, named) in calls.items():
+        found[name] = make(*args, **named).local_best(metric, labels[name])
+        tell_step(f"own models of {name}", done=len(found), total=len(calls))
+    return found
 
 
 def ordered_classes(clients: Sequence[Client], said: bool | None = None) -> bool:

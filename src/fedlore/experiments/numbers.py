@@ -8,15 +8,15 @@ import torch
 
 from ..answers import Bins, Line, Measured
 from ..answers.scores import all_scores, quantile_score, region_scores
-from ..core.history import Row, tell_step
+from ..core.history import Row
 from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
-from ..models.own.ahead import make_ahead
 from ..models.own.baseline import LocalBest, own_numbers
 from ..models.regressor import LEVEL, SCORED_LEVELS, PersonalRegressor
 from .approaches import Approach, trust_client
+from .classes import LocalCalls, make_local_best
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,10 @@ class NumberJudge:
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, LocalBest]:
         """Each site's local best model of the number, by client, chosen on its own rows."""
-        found = {}
         rows = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
-        calls = [((known,), {"seed": seed, "site": name}) for name, known in rows.items()]
-        make_ahead(own_numbers, calls)
-        for client in clients:
-            known = rows[client.id]
-            own = own_numbers(known, seed=seed, site=client.id)
-            found[client.id] = own.local_best(self.metric, known.numbers())
-            tell_step(f"own models of {client.id}", done=len(found), total=len(clients))
-        return found
+        calls: LocalCalls = {n: ((known,), {"seed": seed, "site": n}) for n, known in rows.items()}
+        labels = {name: known.numbers() for name, known in rows.items()}
+        return make_local_best(own_numbers, calls, labels, self.metric)
 
     @torch.no_grad()
     def score(

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..algorithms import FedAvg
 from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
-from ..federation.settings import Federation, read_duration
+from ..federation.settings import read_duration
 from ..knowledge.protocols import kind_of
 from ..models.own.baseline import FOLDS, remembering
 from .approaches import APPROACHES, FL, LOCAL_BEST, LORE, PKM, Approach, trust_of
@@ -126,7 +126,10 @@ def _compute(
     first: bool,
 ) -> list[Row]:
     """The rows of one approach. All else of it is kept first: rows say that it is finished."""
-    adapted = _adapt(approach, gathering.setting)
+    setting, adapted = gathering.setting, approach
+    if isinstance(approach.algorithm, FedAvg):  # the federation's own, and its kind of network
+        adapted = replace(approach, algorithm=setting.algorithm.make())
+    adapted = replace(adapted, hears=approach.hears or setting.model.hears)
     made = runner.run(adapted)
     fitted = made.trained.fitted
     if fitted is not None and first:
@@ -159,13 +162,6 @@ def _keep(
             signature=gathering.signatures.get(client.id),
             signed=gathering.setting.run.signed,
         )
-
-
-def _adapt(approach: Approach, setting: Federation) -> Approach:
-    """The approach with the federation's own algorithm and kind of network."""
-    if isinstance(approach.algorithm, FedAvg):
-        approach = replace(approach, algorithm=setting.algorithm.make())
-    return replace(approach, hears=approach.hears or setting.model.hears)
 
 
 def _cell(gathering: Gathering, approach: Approach) -> ResultCell:

@@ -343,13 +343,9 @@ def _digest(folders: Iterable[Path]) -> str:
     """A hash of all files of the sites: any change makes another run."""
     found = hashlib.sha256()
     for folder in folders:
-        kept = (p for p in folder.rglob("*") if p.is_file() and not _is_drafted(p, folder))
-        for file in sorted(kept):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            if file.relative_to(folder).parts[0] == "studio":
+                continue  # its drafts and versions change nothing that is trained
             found.update(str(file.relative_to(folder.parent)).encode())
             found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()
-
-
-def _is_drafted(file: Path, folder: Path) -> bool:
-    """Whether a file is the studio's own: drafts and versions change nothing that is trained."""
-    return file.relative_to(folder).parts[0] == "studio"

@@ -143,7 +143,8 @@ class TensorBoardStore:
     def write(self, run: TrackedRun) -> bool:
         from torch.utils.tensorboard import SummaryWriter
 
-        place = self.folder / f"{_file_name(run.name)}-{run.key[:8]}"
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name)
+        place = self.folder / f"{name}-{run.key[:8]}"
         if (place / "done").exists():
             return False
         for broken in place.glob("events.*"):  # a process ended while it was told
@@ -177,10 +178,6 @@ def _home(path: Path) -> str | None:
     return {".lore": "bundles", ".json": "sites"}.get(path.suffix) or (
         f"sites/{path.parent.name}" if path.stem == "benefit" else None
     )
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
 def _cell(text: str) -> str:

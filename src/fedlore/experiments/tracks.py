@@ -20,6 +20,7 @@ from ..federation.journal import read_state
 from ..federation.site.export import bundle_of_kit
 from ..federation.site.folder import read_kit
 from ..federation.terms import read_terms
+from .weights import weights_path
 
 SETTINGS = "settings.json"  # of a run's folder: what was set, by the fingerprint in its rows
 _LONGEST = 500  # letters of a parameter
@@ -93,7 +94,7 @@ def _of_results(out: Path) -> Iterator[TrackedRun]:
         files = [out / name for name in ("report.html", "tables.md")]
         bundles = []
         if seed == first:  # weights are kept of the first alone
-            bundles = sorted((out / "weights" / _folder(str(approach))).glob("*.lore"))
+            bundles = sorted(weights_path(out, str(approach), "").parent.glob("*.lore"))
         if approach == "lore":
             files += sorted((out / "sites").glob("*/benefit.*"))
         yield TrackedRun(
@@ -106,18 +107,11 @@ def _of_results(out: Path) -> Iterator[TrackedRun]:
         )
 
 
-def _folder(approach: str) -> str:
-    from .weights import weights_path
-
-    return weights_path(Path(), approach, "x").parent.name
-
-
 def _of_coordinator(folder: Path) -> TrackedRun:
     """What sites have told of themselves, and nothing else of them."""
     rows = [row for row in read_rows(folder / "scores.jsonl") if "client" in row]
-    path, about = folder / "shared.weights", {}
-    if path.is_file():
-        about = read_state(path)[0]
+    path = folder / "shared.weights"
+    about = read_state(path)[0] if path.is_file() else {}
     terms = read_terms(about["terms"]) if about else None
     past = _rows(folder / "rounds.jsonl")
     seconds = (Point("seconds", float(r["seconds"] or 0.0), int(r["round"] or 0)) for r in past)

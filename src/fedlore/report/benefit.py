@@ -68,7 +68,13 @@ def write_benefit(path: Path) -> Path:
 def benefit_page(table: Mapping[str, Any]) -> str:
     """The page of one site's table, as `Benefit.plain` gives it, with its name under `site`."""
     site = plain_text(table["site"])
-    facts = {say("what it rests on"): _basis(table), say("what would change it"): _doubts(table)}
+    basis = say(
+        "{rows} rows of this site, each predicted by models that had not seen it; {members} "
+        "members, weighed on other rows than those they are judged by",
+        rows=int(table["rows"]),
+        members=len(table["weights"]),
+    )
+    facts = {say("what it rests on"): basis, say("what would change it"): _doubts(table)}
     if table.get("left out"):  # for the sake of shapes
         facts[say("left out")] = plain_text(table["left out"])
     ways = say("What each way is worth here")
@@ -104,15 +110,6 @@ def _headline(table: Mapping[str, Any], site: str) -> str:
         BenefitLine(**table["gain"]), "local best", int(table["rows"]), table["measure"]
     )
     return f"{say(text, site=site, alone=alone, ours=ours)} {gain}"
-
-
-def _basis(table: Mapping[str, Any]) -> str:
-    return say(
-        "{rows} rows of this site, each predicted by models that had not seen it; {members} "
-        "members, weighed on other rows than those they are judged by",
-        rows=int(table["rows"]),
-        members=len(table["weights"]),
-    )
 
 
 def _doubts(table: Mapping[str, Any]) -> str:

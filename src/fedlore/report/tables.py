@@ -340,7 +340,8 @@ def by_share(case: Case) -> list[TextTable]:
     some = any(p is not None for p in paper)
     body = []
     for line, theirs in zip(lines, paper, strict=True):
-        cells = [_without_share(line), f"{percent(line.share or 0)} %"]
+        name = line.approach if line.trust is None else f"{line.approach}, λ = {line.trust:g}"
+        cells = [name, f"{percent(line.share or 0)} %"]
         cells += [percent_text(line.interval("ta", [client])) for client in case.clients]
         cells.append(percent_text(line.interval("ta", case.clients)))
         if some:
@@ -349,10 +350,6 @@ def by_share(case: Case) -> list[TextTable]:
     last = ("mean", _papers(case)) if some else ("mean",)
     head = ("approach", "training rows", *case.clients, *last)
     return [TextTable.of("Test accuracy by share of the training rows, %", head, body)]
-
-
-def _without_share(line: Line) -> str:
-    return line.approach if line.trust is None else f"{line.approach}, λ = {line.trust:g}"
 
 
 def _columns(panel: Panel, metric: Metric) -> list[list[MeanInterval | None]]:

@@ -64,7 +64,11 @@ def write_report(
         scores = read_scores(rows)
         side = (rows, list(confusion), list(history), classes)
         sections = [_section(case, *side) for case in cases(scores)]
-        reading, more = _how_to_read(scores), _find(rows, scores)
+        seeds = len({score.seed for score in scores})
+        reading = [words.METRICS, words.ONE_SEED]
+        if seeds > 1:
+            reading = [words.METRICS, say(words.INTERVALS, seeds=seeds)]
+        more = _find(rows, scores)
         terms = _terms({s.approach for s in scores}, {s.model for s in scores})
         terms |= TERMS if diagrams_of(rows) else {}
     shown = {plain_text(k): plain_text(v) for k, v in (*facts.items(), *more.items())}
@@ -118,19 +122,15 @@ def _section(
     name = f"{_slug(case.title)}-reliability"
     made += reliability_plot(diagrams_of(own), name, case.title, number=False)
     tables = (*case_tables(case), *marks_table(own), *probability_table(own))
+    one = len(case.panels()) == 1 and not case.swept("trust")  # one comparison was made
+    said = verdict(own) if one else None
     return Section(
         case.title or "Results",
         tuple(words.caveats(case.dataset, case.range)),
         (*tables, *class_tables(mistakes, classes)),
         tuple(draw(plot) for plot in made),
-        _headline(case, own),
+        "" if said is None else said.sentence,
     )
-
-
-def _headline(case: Case, rows: Sequence[Row]) -> str:
-    """Who is best, in one sentence, where one comparison was made."""
-    said = verdict(rows) if len(case.panels()) == 1 and not case.swept("trust") else None
-    return "" if said is None else said.sentence
 
 
 def _belongs(row: Row, case: Case) -> bool:
@@ -162,11 +162,6 @@ def _find(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
             more = f" (+ {len(values) - 6})" if len(values) > 6 else ""
             found[name] = ", ".join(values[:6]) + more
     return found
-
-
-def _how_to_read(scores: Sequence[Score]) -> list[str]:
-    seeds = len({score.seed for score in scores})
-    return [words.METRICS, say(words.INTERVALS, seeds=seeds) if seeds > 1 else words.ONE_SEED]
 
 
 def _terms(approaches: set[str], models: set[str]) -> dict[str, str]:

@@ -50,24 +50,24 @@ def blend_command(
     ],
     target: Annotated[str, typer.Option(help="Such as 'grade>=12', 'grade>=CSR54', 'csr>=60'.")],
     model: Annotated[Path, typer.Option(help="The bundle of this site.")],
-    confidence: Annotated[float, typer.Option(help="P(target) is at least this.")] = 0.9,
+    confidence: Annotated[float, typer.Option(help="Least probability of the target.")] = 0.9,
     promise: Annotated[
         str, typer.Option(help="safe: hardly any plan falls far below P; expected: on average.")
     ] = "safe",
     worst_case: Annotated[
         bool, typer.Option("--worst-case", help="Also at the worst that the range allows.")
     ] = False,
-    max_coals: Annotated[int | None, typer.Option(help="At most so many coals.")] = None,
-    lots: Annotated[float | None, typer.Option(help="Shares in steps of so many %.")] = None,
+    max_coals: Annotated[int | None, typer.Option(help="Most coals in the blend.")] = None,
+    lots: Annotated[float | None, typer.Option(help="Step of the shares, in %.")] = None,
     tonnes: Annotated[float | None, typer.Option(help="Mass of the blend; stock counts.")] = None,
     fix: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
+        list[str] | None, typer.Option(help="NAME=VALUE of what coals do not say; repeatable.")
     ] = None,
     mixing: Annotated[
         Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
     ] = None,
     trial: Annotated[
-        bool, typer.Option("--trial", help="Also say which one test blend is worth most.")
+        bool, typer.Option("--trial", help="Also say which test blend would be worth most.")
     ] = False,
     limit: Annotated[
         list[str] | None,
@@ -77,14 +77,13 @@ def blend_command(
         list[Path] | None, typer.Option(help="Other prices: a file of coal, price; repeatable.")
     ] = None,
     choose: Annotated[
-        str, typer.Option(help="Over scenarios the least cost in the mean, or in the worst.")
+        str, typer.Option(help="Over scenarios minimise the mean cost, or the worst.")
     ] = "mean",
     change: Annotated[
-        Path | None,
-        typer.Option(help="A blend (coal, share in %): what must change so that it makes it?"),
+        Path | None, typer.Option(help="A blend (coal, share in %): what must change to reach it?")
     ] = None,
     measured: Annotated[
-        Path | None, typer.Option(help="Tests since: % of each coal charged, and the grade.")
+        Path | None, typer.Option(help="Tests made since: % of each coal, and the grade.")
     ] = None,
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")

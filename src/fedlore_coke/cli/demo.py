@@ -38,7 +38,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="First seed; same seed, same numbers.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; above 1 adds intervals.")] = 1,
     config: Annotated[Path | None, typer.Option(help="TOML file with changed settings.")] = None,
-    sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
+    sites: Annotated[Path | None, typer.Option(help="Use these site folders instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
     """Compare eight approaches on four simulated coking plants, in about a minute."""
@@ -139,9 +139,9 @@ def _margins(rows: Sequence[Row], seeds: int) -> TextTable:
 
 def new(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
-    like: Annotated[Path | None, typer.Option(help="Rows of your own to deal to sites.")] = None,
+    like: Annotated[Path | None, typer.Option(help="Your own rows, dealt to sites.")] = None,
     label: Annotated[str | None, typer.Option(help="With --like: the column to predict.")] = None,
-    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
+    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many sites.")] = 4,
 ) -> None:
     """Write a federation to start from: four simulated plants, or one like your own rows."""
     screen, left_out = current_screen(), dict[str, str]()
@@ -162,14 +162,14 @@ def new(
 
 def up(
     folder: CoordinatorFolder,
-    sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
-    rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
-    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+    sites: Annotated[int, typer.Option(help="Plants in a new folder.")] = 4,
+    rounds: Annotated[int, typer.Option(help="Rounds in a new folder.")] = 10,
+    resume: Annotated[bool, typer.Option(help="Resume after the last journalled round.")] = False,
     recipe: Annotated[
-        str, typer.Option(help="lore or none, in a folder that is made anew; lore takes longer.")
+        str, typer.Option(help="lore or none, in a new folder; lore takes longer.")
     ] = "none",
 ) -> None:
-    """A whole federation on this machine: server, sites and one training."""
+    """Run a whole federation on this machine: server, sites and one training."""
     need_flower()
     if not (folder / "federation.toml").exists():
         check_empty(folder)

@@ -25,16 +25,16 @@ SHORT = {"own union": "own", "frequency": "freq", "trust": "λ"}
 
 def leak_command(
     case: Annotated[str, typer.Option(help=f"{' or '.join(CASES)}.")] = "coke",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; 3 or more to learn from.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; better 3 or more.")] = 5,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
     settings: Annotated[
-        str, typer.Option(help=f"By semicolon, of: {'; '.join(s.name for s in SETTINGS)}.")
+        str, typer.Option(help=f"Separated by semicolons: {'; '.join(s.name for s in SETTINGS)}.")
     ] = "",
     sites: Annotated[
-        Path | None, typer.Option(help="Site folders, or a federation.toml, to audit instead.")
+        Path | None, typer.Option(help="Audit these site folders, or a federation.toml.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for rows, tables and page; what is there goes on.")
+        Path, typer.Option(help="Folder for rows, tables and page; finished parts are kept.")
     ] = Path("leak-results"),  # fmt: skip
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:

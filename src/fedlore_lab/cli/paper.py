@@ -57,10 +57,10 @@ CAVEATS = {
 
 def regression(
     dataset: Annotated[str, typer.Option(help=f"{', '.join(SOURCES)}.")] = "concrete",
-    bins: Annotated[str, typer.Option(help="Numbers of bins k, by comma.")] = "10,20,50,100",
+    bins: Annotated[str, typer.Option(help="Numbers of bins, by commas.")] = "10,20,50,100",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; each deals rows anew.")] = 5,
     out: Annotated[
-        Path, typer.Option(help="Folder for rows and tables; what is there goes on.")
+        Path, typer.Option(help="Folder for rows and tables; finished parts are kept.")
     ] = Path("results"),  # fmt: skip
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
@@ -139,10 +139,10 @@ paper_app = typer.Typer(help="Run the paper's experiments again.", no_args_is_he
 Dataset = Annotated[str, typer.Option(help="covtype or fmnist.")]
 _Protocol = Annotated[str, typer.Option(help="paper, fair, or the path of a TOML.")]
 _Range = Annotated[
-    str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
+    str, typer.Option(help="oracle, conformal95, conformal99, several separated by commas, or all.")
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
-Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
+Out = Annotated[Path, typer.Option(help="Folder for rows and tables; finished parts are kept.")]
 Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
 OUT = Path("results")
 

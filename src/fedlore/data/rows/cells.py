@@ -87,9 +87,17 @@ Floats = NDArray[np.float64]
 Wrong = dict[int, str]  # position -> what is wrong there
 
 
+_NUMBERS = ("f", "i", "u")  # kinds of numpy
+
+
+def _kind(cells: Any) -> str:
+    """The kind of an array of numpy; empty for any other column."""
+    return str(getattr(getattr(cells, "dtype", None), "kind", ""))
+
+
 def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     """A column of numbers, (n,) float64 with NaN for blanks, and the cells that are none."""
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
+    if _kind(cells) in _NUMBERS:
         return cells.astype(np.float64, copy=False), {}
     listed = _as_list(cells)
     quick = _plain_numbers(listed, decimal)
@@ -142,9 +150,9 @@ def date_cells(cells: Any, part: str) -> tuple[Floats, Wrong]:
 
     Numbers are that part already: an array has no columns of dates. The time of a day is left out.
     """
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+    if _kind(cells) == "M":
         return _part_of(cells.astype("datetime64[D]"), part), {}
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
+    if _kind(cells) in _NUMBERS:
         return number_cells(cells)
     days = np.full(len(cells), "NaT", dtype="datetime64[D]")
     wrong: Wrong = {}
@@ -153,15 +161,13 @@ def date_cells(cells: Any, part: str) -> tuple[Floats, Wrong]:
         if found is not None:
             days[i] = found
         elif isinstance(cell, Broken) or not is_blank(cell):
-            shown = cell.shown if isinstance(cell, Broken) else cell
-            wrong[i] = f": {str(shown)!r:.60} is not a date: write it as 2024-03-05"
+            wrong[i] = f": {str(cell)!r:.60} is not a date: write it as 2024-03-05"
     return _part_of(days, part), wrong
 
 
 def read_date(cell: Any) -> date | None:
     """The day in a cell: a date, or its text as 2024-03-05, with or without a time behind it."""
-    shown = cell.shown if isinstance(cell, Broken) else cell  # a date of a spreadsheet
-    found = _DATE.fullmatch(str(shown).strip())
+    found = _DATE.fullmatch(str(cell).strip())
     try:
         return None if found is None else date.fromisoformat(found[1])
     except ValueError:
@@ -345,7 +351,7 @@ def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> t
 
 def _same_unit(stated: str, feature: Feature) -> bool:
     """A feature without a unit is not contradicted by one."""
-    return not feature.unit or " ".join(stated.split()) == " ".join(feature.unit.split())
+    return not feature.unit or stated.split() == feature.unit.split()
 
 
 def _near(name: str, titles: Sequence[str]) -> str:

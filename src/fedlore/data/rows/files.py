@@ -73,9 +73,7 @@ class RowSource:
 
 
 _BYTES = 8 << 20  # of a file at a time, for pyarrow
-CELL_BY_CELL = (
-    2 << 20
-)  # bytes of a file up to which it is read cell by cell: pyarrow alone takes 50 MB
+CELL_BY_CELL = 2 << 20  # bytes up to which a file is read cell by cell: pyarrow takes 50 MB
 BROKEN = (csv.Error, UnicodeError, OSError, EOFError, zlib.error)  # what a bad file raises
 
 
@@ -430,11 +428,13 @@ def open_json(path: Path, form: FileForm) -> RowSource:
         raise FedloreError(f"cannot read {place}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise FedloreError(f"{place} is not JSON: {error}") from None
-    if isinstance(data, dict) and any(isinstance(value, list) for value in data.values()):
-        return _columns(data, place)
-    if not isinstance(data, list | dict):
+    if isinstance(data, dict):
+        if any(isinstance(value, list) for value in data.values()):
+            return _columns(data, place)
+        data = [data]
+    if not isinstance(data, list):
         raise FedloreError(f"{place} must hold a list of records, or an object of columns")
-    return frame_of_records(data if isinstance(data, list) else [data], place=place)
+    return frame_of_records(data, place=place)
 
 
 def _columns(columns: Mapping[str, Any], place: str = "") -> RowSource:
@@ -460,13 +460,10 @@ def _nameless(rows: np.ndarray, schema: Schema) -> RowSource:
     for feature, column in zip(schema.features, rows.T, strict=True):
         # an array of numbers holds the positions of levels, as every tensor does
         coded = feature.levels and column.dtype.kind in "fiu"
-        cells.append(_named_levels(column, feature.levels) if coded else column)
+        place = {float(i): level for i, level in enumerate(feature.levels)}
+        values = column.astype(np.float64).tolist() if coded else ()
+        cells.append([place.get(value, value) for value in values] if coded else column)
     return _in_memory(schema.names, cells, range(2, len(rows) + 2))
-
-
-def _named_levels(column: np.ndarray, levels: Sequence[str]) -> list[Any]:
-    place = {float(i): level for i, level in enumerate(levels)}
-    return [place.get(value, value) for value in column.astype(np.float64).tolist()]
 
 
 def _interchange(data: Any) -> Any:

@@ -114,7 +114,10 @@ def read_chunks(
     With `mark` rows with problems are returned with the good ones instead. A fast source raises
     `Stumbled` where there is a problem: read it again without haste.
     """
-    copied = [_copied_rows(source, name) for name in keep]
+    for name in keep:
+        if name not in source.titles:
+            raise refusal(source.place, [f"there is no column '{name}' to keep"])
+    copied = [list(source.titles).index(name) for name in keep]
     source = complete(source, schema)
     places = find_columns(
         source.titles,
@@ -171,12 +174,6 @@ def read_unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
         except Stumbled:
             pass
     return read(False)
-
-
-def _copied_rows(source: RowSource, name: str) -> int:
-    if name not in source.titles:
-        raise refusal(source.place, [f"there is no column '{name}' to keep"])
-    return list(source.titles).index(name)
 
 
 def _show(cells: Any) -> Any:
@@ -295,15 +292,16 @@ def as_examples(
     no names: its columns are the schema's, and where it holds numbers, levels are positions.
     """
 
+    column = label if isinstance(label, str) else None
+
     def read(fast: bool) -> tuple[Tensor, Tensor | None]:
         source = open_rows(data, schema, form=form, fast=fast)
-        column = label if isinstance(label, str) else None
         parts = list(read_chunks(source, schema, label=column))
         labels = [part.y for part in parts if part.y is not None]
         return _join(parts), torch.cat(labels) if labels else None
 
     x, y = read_unhurried(read)
-    if label is not None and not isinstance(label, str):
+    if label is not None and column is None:
         y = _classes(label, schema, len(x))
     return Examples(x, y)
 
