@@ -4,13 +4,14 @@ import os
 import sys
 import zlib
 from dataclasses import replace
+from inspect import Parameter, signature
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
 from fedlore.engine.lore import train
-from fedlore.models.own import baseline
+from fedlore.models.own import baseline, trees
 
 from .programs import WATCH, find
 
@@ -58,13 +59,30 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Tests of the default selection start nothing that a person had to install."""
+    """Tests of the default selection start nothing that a person had to install.
+
+    They grow small forests as well, fixtures of whole modules included, if not marked otherwise.
+    """
     bare = not item.get_closest_marker("slow")
+    whole = item.get_closest_marker("whole_forests") or not isinstance(item, pytest.Function)
     WATCH.test, WATCH.started[:] = (item.nodeid if bare else None), []
-    try:
-        return (yield)
-    finally:
-        WATCH.test = None
+    with pytest.MonkeyPatch.context() as patch:
+        if bare and not whole:
+            grow_small_forests(patch)
+        try:
+            return (yield)
+        finally:
+            WATCH.test = None
+
+
+def grow_small_forests(patch):
+    """A tenth of the trees: they are most of what learning on a few rows costs."""
+    usual = signature(trees.ExtraTrees.__init__).parameters.values()
+    few = {"trees": 30, "fewer": 8}
+    defaults = [few.get(p.name, p.default) for p in usual if p.default is not Parameter.empty]
+    patch.setattr(trees.ExtraTrees.__init__, "__defaults__", tuple(defaults))
+    patch.setattr(trees, "_NUMBERS", (((0.3, 4, 5), (5, 15)), ((0.3, 8, 5), (5, 15))))
+    patch.setattr(trees, "CLASSES", (((0.4, 4, 5), (4, 8)), ((0.4, 12, 5), (4, 8))))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,18 +26,23 @@ SOURCE = Path(__file__).parent.parent / "src" / "fedlore"
 UNIX = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "msvcrt", "winreg"}
 
 
-def test_nothing_of_one_system_is_imported_on_all():
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+@pytest.fixture(scope="module")
+def trees():
+    return {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+
+
+def test_nothing_of_one_system_is_imported_on_all(trees):
+    for path, tree in trees.items():
+        for node in tree.body:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not set(names) & UNIX, path
 
 
-def test_text_files_name_their_encoding():
+def test_text_files_name_their_encoding(trees):
     """Windows reads and writes text in a code page of its own where nothing is said."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func).rpartition(".")[2]
                 if name in ("write_text", "read_text"):
@@ -48,15 +53,22 @@ def test_text_files_name_their_encoding():
 def test_a_file_is_held_by_one_process_at_a_time(tmp_path):
     path = tmp_path / "lock"
     code = (
-        "import os, sys; from fedlore.core.store import lock_file\n"
-        "lock_file(os.open(sys.argv[1], os.O_RDWR), wait=False)"
+        "import fcntl, sys; file = open(sys.argv[1], 'r+')\n"
+        "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB); print('held', flush=True); input()"
     )
+    other = [sys.executable, "-I", "-S", "-c", code, str(path)]  # any other program, in no time
     with open(path, "w") as file:
         lock_file(file.fileno(), wait=False)
-        held = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False)
-    free = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False)
+        held = subprocess.run(other, capture_output=True, input=b"\n", check=False)
     assert held.returncode != 0 and b"BlockingIOError" in held.stderr
-    assert free.returncode == 0, free.stderr
+    with subprocess.Popen(other, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with open(path, "w") as file, pytest.raises(BlockingIOError):
+            lock_file(file.fileno(), wait=False)
+        holder.communicate(b"\n")
+    assert holder.returncode == 0
+    with open(path, "w") as file:
+        lock_file(file.fileno(), wait=False)
 
 
 def windows(monkeypatch, refusals: int) -> list[tuple[int, int]]:

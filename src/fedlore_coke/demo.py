@@ -111,12 +111,8 @@ def verdict(rows: Sequence[Row]) -> str:
     ta = {name: 100 * interval(values).mean for name, values in means(rows, "ta").items()}
     pov = {name: 100 * interval(values).mean for name, values in means(rows, "pov").items()}
     alone, shared = ta["ML"], ta["FL"]
-    changes = {
-        "MLwKM": ta["MLwKM"] - alone,
-        "FLwKM": ta["FLwKM"] - shared,
-        "FL+mask": ta["FL+mask"] - shared,
-        "lore": ta["lore"] - shared,
-    }
+    changes = {"MLwKM": ta["MLwKM"] - alone}
+    changes |= {name: ta[name] - shared for name in ("FLwKM", "FL+mask", "lore")}
     helped = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain > 0]
     failed = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain <= 0]
     parts = [

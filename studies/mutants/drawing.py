@@ -7,7 +7,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,14 +39,14 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file, and the functions that it stands in."""
+    """One change of one file, and the blocks that it stands in."""
 
     name: str
     file: str  # below src
     start: int  # where in its text the change begins
     old: str
     new: str
-    functions: tuple[str, ...] = ()  # by their qualified names, the innermost first
+    blocks: tuple[str, ...] = ()  # function#number, the innermost first
 
     @property
     def change(self) -> str:
@@ -62,7 +62,7 @@ class Mutant:
         return text[: self.start] + self.new + text[end:]
 
 
-def draw(count: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
+def draw(number: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
     """So many mutants of the tree as it is."""
     dice = random.Random(seed)
     texts = {path: path.read_text() for path in sorted((root / SOURCE).rglob("*.py"))}
@@ -71,7 +71,7 @@ def draw(count: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
         for change in changes(text):
             places.setdefault(change.operator, []).append((path, change))
     found: dict[str, Mutant] = {}
-    while len(found) < count:
+    while len(found) < number:
         path, change = dice.choice(places[dice.choice(sorted(places))])
         text = texts[path]
         file = path.relative_to(root / SOURCE).as_posix()
@@ -130,17 +130,32 @@ def changes(text: str) -> Iterator[Change]:
 
 
 def around(text: str, start: int) -> tuple[str, ...]:
-    """The functions that a place stands in, by their qualified names, the innermost first."""
+    """The blocks that a place stands in, the innermost first."""
     row = text[:start].count("\n") + 1
+    found = [
+        name
+        for name, body in blocks(ast.parse(text))
+        if body[0].lineno <= row <= (body[-1].end_lineno or 0)
+    ]
+    return tuple(reversed(found))
 
-    def inside(node: ast.AST, prefix: str) -> Iterator[str]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                if child.lineno <= row <= (child.end_lineno or 0):
-                    name, plain = f"{prefix}{child.name}", isinstance(child, ast.ClassDef)
-                    yield from inside(child, f"{name}." if plain else f"{name}.<locals>.")
-                    yield from () if plain else (name,)
-            else:
-                yield from inside(child, prefix)
 
-    return tuple(inside(ast.parse(text), ""))
+def blocks(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Every block of every function by its name, `function#number`, the outer ones first."""
+
+    def inside(node: ast.AST, function: str, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]:
+        if isinstance(node, ast.FunctionDef):
+            function = f"{prefix}{node.name}"
+            prefix, numbers[function] = f"{function}.<locals>.", count()
+        elif isinstance(node, ast.ClassDef):
+            function, prefix = "", f"{prefix}{node.name}."
+        for _, part in ast.iter_fields(node):
+            children = part if isinstance(part, list) else [part]
+            if function and children and isinstance(children[0], ast.stmt):
+                yield f"{function}#{next(numbers[function])}", children
+            for child in children:
+                if isinstance(child, ast.AST):
+                    yield from inside(child, function, prefix)
+
+    numbers: dict[str, Iterator[int]] = {}
+    yield from inside(tree, "", "")

@@ -1,54 +1,69 @@
-"""Which quick tests run which functions: one run of them all, each call written down.
+"""Which quick tests run which blocks of code: one run of them all, each block written down.
 
-The tests nearest to a function are those that run it and little else, of every file in turn; of
-them the quick ones are asked first. What
-runs in another process is not seen: last the files are asked that speak most of the function.
+The tests nearest to a block are those that run it and little else, of every file in turn; of them
+the quick ones are asked first. What runs in another process is not seen: last the files are asked
+that speak most of the function.
 """
 
+import ast
+import builtins
 import json
 import re
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 
 import pytest
 
-from .drawing import ROOT, Mutant
+from .drawing import ROOT, Mutant, blocks
 
-_KEPT = 120  # tests of a function
+_NOTE = "__note_block__"
+_KEPT = 120  # tests of a block
 _FILES = 6  # that speak most of a function
 
 
 class Trace:
-    """Writes down for each test which functions of ours it ran, and for how long it computed."""
+    """Writes down for each test which blocks of ours it ran, and for how long it computed.
+
+    What the source's files say is changed as they are loaded: every block begins with a note.
+    """
+
+    anew = True  # nothing that is loaded notes anything
 
     def __init__(self, source: Path) -> None:
         self.source = f"{source}/"
         self.ran: dict[str, tuple[float, list[str]]] = {}
         self.failed: list[str] = []
-        self._codes: set[CodeType] = set()
+        self._noted: set[str] = set()
 
-    def _call(self, frame: FrameType, event: str, arg: object) -> None:
-        self._codes.add(frame.f_code)
+    def begin(self, bytecode: Path) -> None:
+        """From here on what is loaded notes what it runs; its bytecode stands apart."""
+        usual = SourceFileLoader.source_to_code
+        vars(builtins)[_NOTE] = self._noted.add
+
+        def noting(loader: SourceFileLoader, data: bytes, path: str, **kinds: int) -> CodeType:
+            if not path.startswith(self.source):
+                return usual(loader, data, path, **kinds)
+            tree = ast.parse(data)
+            add_notes(tree, path[len(self.source) :])
+            return compile(tree, path, "exec", dont_inherit=True)
+
+        SourceFileLoader.source_to_code = noting  # type: ignore[method-assign, assignment]
+        sys.pycache_prefix = str(bytecode)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        self._codes, begun = set(), time.process_time()
-        threading.settrace(self._call)
-        sys.settrace(self._call)
+        self._noted.clear()
+        begun = time.process_time()
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
-            ours = [code for code in self._codes if code.co_filename.startswith(self.source)]
-            names = [f"{c.co_filename[len(self.source) :]}:{c.co_qualname}" for c in ours]
-            self.ran[item.nodeid] = (time.process_time() - begun, names)
+            self.ran[item.nodeid] = (time.process_time() - begun, sorted(self._noted))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -61,19 +76,31 @@ class Trace:
     def add(self, path: Path) -> None:
         """What another run saw."""
         other = json.loads(path.read_text())
-        self.ran |= other["ran"]
+        for test, (seconds, names) in other["ran"].items():
+            self.ran[test] = seconds, [sys.intern(name) for name in names]
         self.failed += other["failed"]
 
     def write(self, path: Path) -> None:
-        """Per function the tests that run it and least else, of those that pass unchanged."""
+        """Per block the tests that run it and least else, of those that pass unchanged."""
         found: dict[str, list[str]] = {}
         passed = {test: ran for test, ran in self.ran.items() if test not in self.failed}
         for test, (_, names) in sorted(passed.items(), key=lambda one: len(one[1][1])):
             for name in names:
                 found.setdefault(name, []).append(test)
         found = {name: by_turns(tests)[:_KEPT] for name, tests in found.items()}
-        seconds = {test: round(passed[test][0], 3) for tests in found.values() for test in tests}
-        path.write_text(json.dumps({"functions": found, "seconds": seconds, "failed": self.failed}))
+        seconds = {test: round(took, 3) for test, (took, _) in passed.items()}
+        path.write_text(json.dumps({"blocks": found, "seconds": seconds, "failed": self.failed}))
+
+
+def add_notes(tree: ast.Module, file: str) -> None:
+    """Let every block of a file say first that it is run."""
+    for name, body in list(blocks(tree)):
+        first = body[0]
+        says = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        note = ast.parse(f"{_NOTE}({f'{file}:{name}'!r})").body[0]
+        for node in ast.walk(note):
+            ast.copy_location(node, first)
+        body.insert(int(says), note)  # a docstring stays the first
 
 
 def by_turns(tests: list[str]) -> list[str]:
@@ -89,9 +116,9 @@ def by_turns(tests: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Nearness:
-    """Who runs which function."""
+    """Who runs which block."""
 
-    functions: dict[str, list[str]]  # file:name -> tests, the nearest first
+    blocks: dict[str, list[str]]  # file:function#number -> tests, the nearest first
     seconds: dict[str, float]  # that a test computes, with its setup
     failed: list[str]  # without a mutant
 
@@ -101,10 +128,9 @@ class Nearness:
 
     def tests(self, mutant: Mutant, limit: float) -> list[str]:
         """The tests nearest to a mutant, quick ones first, `limit` seconds together; then files."""
-        names = [f"{mutant.file}:{name}" for name in mutant.functions]
-        ran = [test for name in names for test in self.functions.get(name, [])]
+        lists = [self.blocks.get(f"{mutant.file}:{name}", []) for name in mutant.blocks]
         asked, left = [], limit
-        for test in sorted(dict.fromkeys(ran), key=self.seconds.__getitem__):
+        for test in sorted(next(filter(None, lists), []), key=self.seconds.__getitem__):
             if (left := left - self.seconds[test]) > 0 or not asked:
                 asked.append(test)
         return asked + [file for file in files_that_say(mutant) if file not in self.failed]
@@ -113,7 +139,7 @@ class Nearness:
 def files_that_say(mutant: Mutant) -> list[str]:
     """The files of tests that speak most of a mutant's module and functions."""
     *rooms, module = Path(mutant.file).with_suffix("").parts
-    names = [name.rpartition(".")[2] for name in mutant.functions]
+    names = {block.partition("#")[0].rpartition(".")[2] for block in mutant.blocks}
     patterns = [rf"{re.escape('.'.join(rooms))}(\.| import ).*\b{module}\b", *names, module]
     scores: dict[str, int] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):

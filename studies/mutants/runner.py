@@ -1,12 +1,14 @@
 """`make mutants`: every drawn mutant alone in a copy of the tree, and whether a test notices.
 
-The quick tests are run once unchanged, which tells who runs which function (`nearness.py`). Then
-each mutant is shown to the tests that run its function, the nearest first, until one fails or they
-have computed for so many seconds: what they do not notice in that time has survived.
+The quick tests are run once unchanged, which tells who runs which block (`nearness.py`). Then
+each mutant is shown to the tests that run its block, the quickest of the nearest first, until one
+fails or they have computed for so many seconds: what they do not notice in that time has survived.
 """
 
 import argparse
 import contextlib
+import gc
+import importlib
 import math
 import os
 import resource
@@ -21,6 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TypeVar
 
 import pytest
@@ -33,6 +36,7 @@ from .nearness import Nearness, Trace, files_that_say
 #: Loaded before the fork: what takes seconds and holds nothing of fedlore.
 _HEAVY = ("torch", "scipy.optimize", "onnx", "onnxruntime", "sklearn.ensemble", "pandas")
 _FAILED, _BROKEN, _NONE = 1, 2, 5  # pytest's own: failed, could not even be read, no quick test
+_PARTS = 6  # of the tests for each worker, as they are traced
 _EACH = 30.0  # seconds of computing for one test: what takes longer goes on for ever
 _WAITED = 100  # seconds by the clock for one test: so does what waits longer
 SAID, TRACED = "said.txt", "traced.json"  # beside a copy's own files
@@ -85,7 +89,9 @@ def run(
     def start(mutant: Mutant, tree: Path) -> int:
         put(tree / SOURCE / mutant.file, mutant)
         tests = near.tests(mutant, limit / 2) if marks == QUICK else files_that_say(mutant)
-        return _fork(tree, tests or [NOTHING], _Clock(), limit, near.failed, marks=marks)
+        load([mutant.file, *(test.partition("::")[0] for test in tests)])
+        clock = _Clock(mutant)
+        return _fork(tree, tests or [NOTHING], clock, limit, near.failed, marks=marks)
 
     for mutant, tree, code, seconds in side_by_side(mutants, copies, start, within):
         put(tree / SOURCE / mutant.file)
@@ -93,6 +99,38 @@ def run(
         killed = code in (_FAILED, _BROKEN) or code < 0
         usual = "killed" if killed else "cannot be asked"
         yield Fate(mutant, how.get(code, usual), seconds, _first_failure(tree / SAID))
+
+
+def load(files: Iterable[str]) -> None:
+    """Modules of ours and of the tests, before the fork: so each is read once for all mutants."""
+    for file in files:
+        with contextlib.suppress(Exception):  # whoever runs it says what is wrong
+            importlib.import_module(module_of(file))
+
+
+def module_of(file: str) -> str:
+    """The name of a module below the root, or below src."""
+    return ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
+
+
+def swap(mutant: Mutant) -> None:
+    """The fault into the functions that are loaded, each of which keeps its place."""
+    path = ROOT / SOURCE / mutant.file
+    importlib.import_module(module_of(mutant.file))
+    whole = compile(mutant.apply(path.read_text()), str(path), "exec", dont_inherit=True)
+    name = mutant.blocks[-1].partition("#")[0]  # the outermost; what stands in it is part of it
+    (code,) = (one for one in codes_in(whole) if one.co_qualname == name)
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == str(path):
+            if one.__code__.co_qualname == name:
+                one.__code__ = code
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from codes_in(one)
 
 
 def put(file: Path, mutant: Mutant | None = None) -> None:
@@ -173,7 +211,15 @@ def _test_of(line: str) -> str:
 
 
 class _Clock:
-    """Ends all with a failure where a test computes for too long: it would go on for ever."""
+    """Puts in the fault, and ends all where a test computes for too long: it would not end."""
+
+    def __init__(self, mutant: Mutant | None = None) -> None:
+        self.mutant = mutant
+        self.anew = mutant is None  # without a fault, everything as its files say
+
+    def begin(self, bytecode: Path) -> None:
+        if self.mutant is not None:
+            swap(self.mutant)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -192,7 +238,7 @@ class _Clock:
 def _fork(
     tree: Path,
     tests: Sequence[str],
-    plugin: object,
+    plugin: "Trace | _Clock",
     limit: float,
     without: Sequence[str] = (),
     *,
@@ -212,16 +258,18 @@ def _fork(
         os.dup2(out, 1)
         os.dup2(out, 2)
         sys.stdout = sys.stderr = os.fdopen(out, "w")
-        os.chdir(tree)
         source = str(tree / "src")
         before = os.environ.get("PYTHONPATH")  # for the processes that tests start
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, before]))
-        sys.path[:0] = [source, str(tree)]
-        # whoever calls this from a test has the tree's own code loaded, not that of the copy
-        ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
-        for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
-            del sys.modules[name]
+        os.chdir(tree if plugin.anew else ROOT)
+        if plugin.anew:
+            sys.path[:0] = [source, str(tree)]
+            ours = ("fedlore", "fedlore_coke", "fedlore_lab", "studies", "tests", "conftest")
+            for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
+                del sys.modules[name]
+        plugin.begin(tree / "traced")
         options = ["-m", marks, "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
+        options += ["--assert=plain"]  # modules are loaded already
         options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
         if find_spec("pytest_timeout"):
             options += ["-o", f"timeout={_WAITED}"]
@@ -259,33 +307,28 @@ def copy_tree(to: Path) -> Path:
     return to
 
 
-def trace(path: Path, copies: Sequence[Path], last: Path | None = None) -> Nearness:
-    """Who runs which function, read from a file or found by one run of all quick tests.
-
-    Files that took long the `last` time are begun first.
-    """
+def trace(path: Path, copies: Sequence[Path]) -> Nearness:
+    """Who runs which block, read from a file or found by one run of all quick tests."""
     if not path.exists():
-        took: dict[str, float] = {}
-        for test, seconds in (Nearness.read(last).seconds if last else {}).items():
-            file = test.partition("::")[0]
-            took[file] = took.get(file, 0.0) + seconds
-        files = sorted(files_of_tests(ROOT), key=lambda file: -took.get(file, 0.0))
-        trace_of(files, copies).write(path)
+        files = files_of_tests(ROOT)
+        number = _PARTS * len(copies)
+        parts = [part for i in range(number) if (part := files[i::number])]
+        trace_of(parts, copies).write(path)
     return Nearness.read(path)
 
 
-def trace_of(files: Sequence[str], copies: Sequence[Path]) -> Trace:
-    """What the quick tests of these files run, unchanged."""
+def trace_of(parts: Sequence[Sequence[str]], copies: Sequence[Path]) -> Trace:
+    """What the quick tests of these files run, unchanged; each part has a process of its own."""
     together = Trace(ROOT / SOURCE)
 
-    def start(file: str, tree: Path) -> int:
-        return _fork(tree, [file], Trace(tree / SOURCE), 7200, stop=False)
+    def start(files: Sequence[str], tree: Path) -> int:
+        return _fork(tree, files, Trace(tree / SOURCE), 7200, stop=False)
 
-    for file, tree, code, _ in side_by_side(files, copies, start):
+    for files, tree, code, _ in side_by_side(parts, copies, start):
         if code in (0, _FAILED, _NONE):
             together.add(tree / TRACED)
         else:
-            together.failed.append(file)
+            together.failed += files
     return together
 
 
@@ -322,12 +365,9 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds; begin none later")
-    parser.add_argument("--last", type=Path, help="such a file of an earlier run, for the order")
     parser.add_argument("--slow", type=float, help="ask slow tests too, beginning none later")
     parser.add_argument("--least", type=float, default=0.85)
-    parser.add_argument(
-        "--near", type=Path, help="a file for who runs which function, for a next run"
-    )
+    parser.add_argument("--near", type=Path, help="a file for who runs which block, for a next run")
     args = parser.parse_args(said)
     mutants = [m for m in draw(args.drawn, seed=args.seed) if args.only in m.file]
     for name in _HEAVY:
@@ -335,7 +375,7 @@ def main(said: Sequence[str] | None = None) -> int:
             __import__(name)
     begun, fates = time.monotonic(), []
     with trees(args.workers) as copies:
-        near = trace(args.near or copies[0] / "nearness.json", copies, args.last)
+        near = trace(args.near or copies[0] / "nearness.json", copies)
         if near.failed:
             print(f"{len(near.failed)} fail without a mutant and are left out:", *near.failed)
         left = args.within - (time.monotonic() - begun)

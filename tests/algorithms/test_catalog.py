@@ -1,8 +1,10 @@
 """Algorithms by name, and the errors for settings they cannot bear."""
 
+import math
 from dataclasses import fields
 
 import pytest
+import torch
 
 from fedlore import ConfigError, Plan, fit
 from fedlore.algorithms import (
@@ -115,3 +117,26 @@ def test_a_federation_that_would_be_wrong_is_refused_with_the_reason(algorithm, 
 
 def test_an_algorithm_that_states_no_facts_asks_for_nothing():
     check_fit(object(), Plan(), sample=0.1, weights="size")
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "adam", "yogi", "momentum"])
+def test_a_servers_steps_are_those_of_the_paper(kind):
+    """Reddi et al. (2021), in plain numbers; Adam's bias is corrected."""
+    algorithm = FedOpt(kind, lr=0.1, beta1=0.9, beta2=0.99, tau=0.01)
+    state = algorithm.init({"w": torch.tensor([1.0])})
+    x, m, v = 1.0, 0.0, 0.0
+    for t, step in enumerate((0.5, -0.2, 0.3), 1):
+        state = algorithm.merge(state, {"model": {"w": torch.tensor([step])}}, 1.0)
+        if kind == "momentum":
+            m = 0.9 * m + step
+            x += 0.1 * m
+        elif kind == "adagrad":
+            v += step**2
+            x += 0.1 * step / (v**0.5 + 0.01)
+        else:
+            m = 0.9 * m + 0.1 * step
+            more = math.copysign(1.0, step**2 - v) if kind == "yogi" else None
+            v = 0.99 * v + 0.01 * step**2 if more is None else v + 0.01 * step**2 * more
+            x += 0.1 * (m / (1 - 0.9**t)) / ((v / (1 - 0.99**t)) ** 0.5 + 0.01)
+        assert float(state["model"]["w"]) == pytest.approx(x, abs=1e-6)
+    assert float(state["count"]["merged"]) == 3

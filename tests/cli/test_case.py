@@ -14,6 +14,7 @@ import pytest
 from fedlore import checker
 from fedlore_coke.experts import COKE
 
+from ..conftest import shorten_recipe
 from .spoken import typed
 
 COALS = Path(__file__).parents[2] / "examples" / "coke"
@@ -27,7 +28,9 @@ def home(tmp_path_factory):
     config = folder / "plants" / "federation.toml"
     text = re.sub(r"approaches = \[.*\]", 'approaches = ["FL+mask", "lore"]', config.read_text())
     config.write_text(text)
-    typed("run", config, "--out", folder / "results")
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_recipe(patch)
+        typed("run", config, "--out", folder / "results")
     typed("export", folder / "results", "--client", "plant-1", "--out", folder / "plant.lore")
     return folder
 

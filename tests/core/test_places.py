@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from fedlore import Examples, Knowledge, KnowledgeError
+from fedlore import Examples, FedloreError, Knowledge, KnowledgeError
 from fedlore.core.one_shot import Link, OneShot
 from fedlore.data import read_table
 from fedlore.engine.one_shot import one_shot_rows
 from fedlore.experiments.sites import read_site
 from fedlore.knowledge import Feature, Formula, FormulaRange, GradedFormula, Mask, Schema
 from fedlore.models.client import Client
+from fedlore.models.own import baseline
 from fedlore.models.own.baseline import own_order
 from fedlore.models.own.members import see_order
 
@@ -81,7 +83,8 @@ def test_where_nothing_was_measured_the_grade_is_learned():
     assert torch.equal(Examples(torch.zeros(5, 1), y).aim, y.double())
 
 
-def test_one_shot_models_and_own_learners_learn_the_place():
+def test_one_shot_models_and_own_learners_learn_the_place(monkeypatch):
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)  # of its learners the ridge is read
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(60, 2, generator=draw)
     place = (0.6 * x[:, 0] + 2.0).clamp(0, 4).double()
@@ -132,3 +135,30 @@ def test_a_number_behind_classes_without_order_is_refused(tmp_path):
         KnowledgeError, match="measured = 'CSR' is the number that classes in order"
     ):
         Knowledge.read(tmp_path / "knowledge.toml")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "grades", "line"),
+    [
+        ([1.0, 2.0], [0, 1], False),  # two rows are no line yet
+        ([1.0, 2.0, 3.0], [0, 1, 2], True),
+        ([2.0, 2.0, 2.0], [0, 1, 2], False),  # and neither is one number
+        ([0.0, 1.0, 9.0], [1, 1, 1], True),
+        ([0.0, 1.0, 10.0], [0, 0, 2], True),
+        ([0.0, 0.0, 0.0, 100.0], [0, 1, 2, 0], True),
+    ],
+)
+def test_the_line_through_numbers_and_grades_stays_in_each_class(numbers, grades, line):
+    found = place_numbers(torch.tensor(numbers), torch.tensor(grades)).tolist()
+    if not line:
+        assert all(place != place for place in found)
+        return
+    x, y = (np.array(v, dtype=float) for v in (numbers, grades))
+    slope, constant = np.polyfit(x, y, 1)
+    wanted = np.clip(slope * x + constant, y - 0.5, y + 0.5)
+    assert found == pytest.approx(wanted.tolist(), abs=1e-9)
+
+
+def test_numbers_that_do_not_fit_the_labels_are_refused():
+    with pytest.raises(FedloreError, match="2 measured numbers do not fit 3 labels"):
+        place_numbers(torch.zeros(2), torch.zeros(3).long())

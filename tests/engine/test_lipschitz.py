@@ -8,10 +8,19 @@ import torch
 from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
 from fedlore.answers import Bins, Measured
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
-from fedlore.core.one_shot import Posterior, posterior
+from fedlore.core.one_shot import (
+    Basis,
+    OneShot,
+    OneShotModel,
+    OneShotRows,
+    Posterior,
+    posterior,
+    solve,
+)
+from fedlore.core.scaler import Scaler
 from fedlore.engine.lore import default_space
-from fedlore.engine.lore.one_shot import given_signs
-from fedlore.engine.lore.space import SHAPED
+from fedlore.engine.lore.one_shot import given_signs, sign_line
+from fedlore.engine.lore.space import SHAPED, Agreement, SearchSpace
 from fedlore.engine.stacked.params import Batch, StackedParams, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
@@ -263,3 +272,40 @@ def test_the_linear_part_of_one_round_is_the_posterior_given_the_rest():
     torch.testing.assert_close(found.mean[kept], alone, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(found.covariance[kept][:, kept], spread, atol=1e-6, rtol=1e-6)
     assert found.mean[1] == found.mean[4] == 0.0
+
+
+@pytest.mark.parametrize("hears", [False, True])
+@pytest.mark.parametrize("start", ["none", "expert"])
+@pytest.mark.parametrize("bins", [None, Bins(-1.0, 6.0, K)], ids=["classes", "number"])
+def test_a_signed_line_says_what_the_one_shot_model_says(hears, start, bins):
+    """Where no sign is asked for and its basis is linear, of rows as they are measured."""
+    x, place = rows(3)
+    y = place.round().long().clamp(0, K - 1)
+    prior = torch.nn.functional.one_hot((y + 1).clamp(max=K - 1), K).float()
+    scaler = Scaler(x.mean(0), x.std(0))
+    known = Examples(scaler(x), y, prior=prior, allowed=torch.ones(len(y), K, dtype=torch.bool))
+    one_shot = OneShot(Basis("linear"), start=start, hears=hears)
+    features, begun, bend = one_shot.rows(known.x, prior, known.allowed, classes=K)
+    held = OneShotRows(features, y.double() - begun, begun, bend)
+    found = solve(held.sums(), one_shot.basis.groups(one_shot.columns(3)))
+    common = Agreement(3, K, SearchSpace(), scaler=scaler, bins=bins)
+    signs = torch.full((3, 6), torch.nan, dtype=torch.float64)
+    signs[0] = 0.0  # any way, and nothing turns
+    line = sign_line(common, one_shot, held, found, signs)
+    assert (line.hears, line.over) == (hears, start == "expert")
+    ways = torch.zeros(len(found.mean)).double()
+    ways[4:] = torch.nan  # how far the expert is from the middle of the range is not asked
+    given = given_signs(found, ways)
+    model = OneShotModel(one_shot, given, held.home(given), K)
+    wanted, _ = model.normal(known.x, prior, known.allowed)
+    # of a number: the middle of the bin that lies so far up
+    step, first = (1.0, 0.0) if bins is None else (7 / K, -1.0 + 7 / K / 2)
+    place_of = (prior @ torch.arange(K).float()).double()
+    middle, half = first + step * (K - 1) / 2, step * (K - 1) / 2
+    heard = torch.stack([first + step * place_of, torch.full_like(place_of, middle),
+                         torch.full_like(place_of, half)], 1)  # fmt: skip
+    inputs = torch.cat([x.double(), heard], 1) if hears else x.double()
+    said = line.body(inputs.float()).squeeze(1)
+    said = said + (first + step * begun if line.over else 0.0)
+    torch.testing.assert_close(said, first + step * wanted, atol=1e-4, rtol=1e-4)
+    assert (line.held - (first + step * wanted)).abs().max() < step  # each row left out of it

@@ -1,5 +1,6 @@
 """Stacks of clients do what the reference engine does one by one."""
 
+import itertools
 import logging
 from dataclasses import replace
 
@@ -10,9 +11,11 @@ from torch.nn.functional import one_hot
 
 from fedlore import Client, ConfigError, Examples, FedAvg, FedloreError, Knowledge, Plan, fit
 from fedlore.algorithms import Apfl, Ditto, Scaffold
+from fedlore.core.inject import Lesson, odds_of, pair_of, slope
 from fedlore.core.nets import Deaf, lenet5, mlp, server, small_cnn
 from fedlore.core.rng import stream
 from fedlore.engine import Local, Recipe, Stacked, federate
+from fedlore.engine.stacked.clients import _knowledge as knowledge_of
 from fedlore.engine.stacked.layers import Last
 from fedlore.engine.stacked.nets import layers_of
 from fedlore.engine.training import why_not_stacked
@@ -226,3 +229,44 @@ def test_scores_and_losses_are_those_of_each_clients_own_settings():
         )
     ]
     assert_alike(clients, Recipe(mlp(FEATURES, CLASSES).double(), FedAvg(), PLAN), rounds=1)
+
+
+KINDS = {
+    "bare": lambda: Lesson(*_labelled(0)),
+    "walled": lambda: Lesson(*_labelled(1), wall=_wall(1)),
+    "with an expert": lambda: Lesson(*(found := _labelled(2)), pair=pair_of(
+        found[2], odds_of(_prior(2), found[1], 0.4), _wall(2))),
+    "soft": lambda: Lesson(*_labelled(3)[:2], _prior(5), wall=_wall(3), odds=odds_of(
+        _prior(3), None, 0.4)),
+}  # fmt: skip
+
+
+def _labelled(seed):
+    draw = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (6, 1), generator=draw)
+    return torch.randn(6, 2, generator=draw), y, torch.zeros(6, 3).scatter(1, y, 1.0)
+
+
+def _prior(seed):
+    return torch.rand(6, 3, generator=torch.Generator().manual_seed(seed)).softmax(1)
+
+
+def _wall(seed):
+    """The label's class is inside, one of the others far outside."""
+    y = _labelled(seed)[1]
+    return torch.zeros(6, 3).scatter(1, (y + 1) % 3, -9.0)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [some for n in range(1, 5) for some in itertools.combinations(KINDS, n)],
+    ids=" and ".join,
+)
+def test_rows_of_any_kinds_side_by_side_have_the_slopes_of_each(kinds):
+    parts = [KINDS[kind]() for kind in kinds]
+    facts = {"target": torch.cat([part.target for part in parts]), **knowledge_of(parts)}
+    if "pair" in facts:
+        facts["pair"] = facts["pair"].unflatten(1, (2, 3))
+    logits = torch.randn(6 * len(parts), 3, generator=torch.Generator().manual_seed(9))
+    each = [part.error(rows) for part, rows in zip(parts, logits.split(6), strict=True)]
+    torch.testing.assert_close(slope(logits, **facts), torch.cat(each), atol=1e-5, rtol=1e-5)

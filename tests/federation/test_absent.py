@@ -54,9 +54,16 @@ def drop(path, *, blank):
     path.write_text("\n".join(map(",".join, rows)) + "\n")
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """In one process, with the column empty."""
+    return at_once(lacking(tmp_path_factory.mktemp("blank") / "fed", "blank"))
+
+
 @pytest.mark.parametrize("kind", ["said", "left out"])
-def test_deployed_without_a_column_is_one_process_with_it_empty(tmp_path, monkeypatch, kind):
-    fitted = at_once(lacking(tmp_path / "blank", "blank"))
+def test_deployed_without_a_column_is_one_process_with_it_empty(
+    tmp_path, monkeypatch, fitted, kind
+):
     folder = lacking(tmp_path / "fed", kind)
     Inside(folder, monkeypatch).train()
     check_same(folder, fitted)

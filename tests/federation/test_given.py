@@ -13,13 +13,21 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import audit
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import read_terms
-from fedlore.models.own import OwnMember
+from fedlore.models.own import OwnMember, baseline
 
 from .inside import Inside, around
 from .test_chosen import MENU, chosen, own_models
 
 OWN = MENU.replace("own = false", "own = true")
 HOSTILE = 50.0  # a network that is sure of what is wrong
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_trees():
+    """Own models in a moment: none of these tests is about trees."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baseline, "has_trees", lambda: False)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -129,25 +129,28 @@ def test_a_version_of_rows_begins_when_a_third_are_others(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("space", "rounds", "times"), [pytest.param(RUNGS, 6, 1, marks=pytest.mark.slow), (MENU, 3, 2)]
-)
-def test_the_honest_recipe_sums_nothing_twice(tmp_path, monkeypatch, space, rounds, times):
-    """Not in one training, and of two trainings only what the rows alone decide."""
-    folder = chosen(tmp_path / "fed", secure=True, search_space=space)
-    edited(folder / "federation.toml", ("rounds = 3", f"rounds = {rounds}"))
+def summed_twice(tasks):
+    """Kinds of tasks of the same content; no vote on a trial is one of them."""
+    asked = [name_content(task) for task in tasks if task.kind in SUMMED]
+    voted = [name_content(task) for task in tasks if task.kind == "vote" and task.trial]
+    assert voted and len(set(voted)) == len(voted)
+    return {name.partition(" ")[0] for name in asked if asked.count(name) > 1}
+
+
+def lengths(tasks):
+    return {task.trial.rpartition("/")[2] for task in tasks if task.kind == "train"}
+
+
+@pytest.mark.slow
+def test_the_honest_recipe_sums_nothing_twice(tmp_path, monkeypatch):
+    folder = chosen(tmp_path / "fed", secure=True, search_space=RUNGS)
+    edited(folder / "federation.toml", ("rounds = 3", "rounds = 6"))
     inside, seen = Inside(folder, monkeypatch), []
     inside.wrap["plant-1"] = watched(seen)
-    for _ in range(times):
-        inside.train()
-    asked = [name_content(task) for task, _ in seen if task.kind in SUMMED]
-    twice = {name.partition(" ")[0] for name in asked if asked.count(name) > 1}
-    # a vote without a trial is on links, which the rows alone decide, as they do boosted trees
-    assert twice == ({"moments", "gram", "leaves", "vote"} if times > 1 else set())
-    voted = [name_content(task) for task, _ in seen if task.kind == "vote" and task.trial]
-    assert len(set(voted)) == len(voted)
-    lengths = {task.trial.rpartition("/")[2] for task, _ in seen if task.kind == "train"}
-    assert lengths == ({"3", "6"} if rounds == 6 else {"3"})  # short trials, and those that follow
+    inside.train()
+    tasks = [task for task, _ in seen]
+    assert summed_twice(tasks) == set()
+    assert lengths(tasks) == {"3", "6"}  # short trials, and those that follow
 
 
 def first_uploads(folder, salt):
@@ -326,9 +329,9 @@ def test_the_recipe_twice_with_one_or_two_dropouts_tells_no_single_site(count):
 
 
 @pytest.fixture(scope="module")
-def uploads(tmp_path_factory):
-    """All that two honest trainings sum: content, kind, and what each site puts into it."""
-    found, patch = {}, pytest.MonkeyPatch()
+def honest(tmp_path_factory):
+    """Of two honest trainings the tasks of one site, and per sum what each site puts into it."""
+    tasks, found, patch = [], {}, pytest.MonkeyPatch()
     training = [0]
 
     def note(halves, task, reply, **more):
@@ -340,9 +343,24 @@ def uploads(tmp_path_factory):
 
     with patch.context() as patched:
         inside = Inside(chosen(tmp_path_factory.mktemp("sums") / "fed", secure=True), patched)
+        inside.wrap["plant-1"] = around(tasks.append)
         patched.setattr(guard, "apply_halves", note)
         for training[0] in (1, 2):
             inside.train()
+    return tasks, found
+
+
+def test_two_honest_trainings_sum_nothing_twice_but_what_the_rows_alone_decide(honest):
+    """A vote without a trial is on links, which the rows alone decide, as they do boosted trees."""
+    tasks, _ = honest
+    assert summed_twice(tasks) == {"moments", "gram", "leaves", "vote"}
+    assert lengths(tasks) == {"3"}
+
+
+@pytest.fixture(scope="module")
+def uploads(honest):
+    """All that two honest trainings sum: content, kind, and what each site puts into it."""
+    _, found = honest
     marks = ["" if place[1] or place[2] == "train" else ROWS for place in found]
     named = zip(marks, found.items(), strict=True)
     return [(mark + place[-1], place[2], each) for mark, (place, each) in named]

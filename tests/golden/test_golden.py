@@ -19,6 +19,8 @@ from .learned import LEARNED, TRAININGS, learn
 from .learned import WITHIN as LEARNED_WITHIN
 from .surface import deployed
 
+pytestmark = pytest.mark.whole_forests
+
 CASES = read_cases()
 
 

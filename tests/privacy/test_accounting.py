@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedlore.errors import ConfigError
-from fedlore.privacy.dp.noise import Release, affordable, epsilon_of, noise_for
+from fedlore.privacy.dp.noise import Release, _least, affordable, epsilon_of, noise_for
 
 #: σ, steps, q: 20 settings, half of them without subsampling
 SETTINGS = [
@@ -120,3 +120,18 @@ def test_what_is_affordable_is_what_stays_within_the_budget():
 def test_what_cannot_be_counted_is_refused(call, rule):
     with pytest.raises(ConfigError, match=rule):
         call()
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("high", [1.0001, 3.0, 1e4])
+@pytest.mark.parametrize("close", [1e-4, 2e-3, 0.2])
+def test_the_noise_of_a_budget_is_found_in_a_few_looks_and_from_above(power, high, close):
+    looks = []
+
+    def cost(noise):
+        looks.append(noise)
+        return 2.0 * noise**-power  # ε = 2 at σ = 1
+
+    noise = _least(cost, 2.0, high, close=close)
+    assert 2.0 * (1 - close) <= cost(noise) <= 2.0
+    assert len(looks) <= (12 if high < 10 else 21) and max(looks) == high

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from studies.mutants.drawing import ROOT, SOURCE, Mutant, around, changes, draw
-from studies.mutants.nearness import Nearness, Trace, by_turns
+from studies.mutants.nearness import Nearness, Trace, add_notes, by_turns
 from studies.mutants.runner import Fate, doubtful, report, run, trace_of, trees
 
 
@@ -21,7 +21,7 @@ def test_drawn_mutants_are_valid_and_the_same_every_time():
     assert drawn != draw(12, seed="another")
     for mutant in drawn:
         ast.parse(mutant.apply(text_of(mutant)))
-        assert mutant.functions, f"{mutant.name} stands in no function"
+        assert mutant.blocks, f"{mutant.name} stands in no function"
 
 
 def test_changes_by_operator():
@@ -46,20 +46,43 @@ def test_changes_by_operator():
     assert all(text[one.start :].startswith(one.old) for one in changes(text))
 
 
-def test_the_nearest_tests_run_a_function_and_little_else(tmp_path):
-    text = "class A:\n    def f(self):\n        def g():\n            return 1\n        return g\n"
-    assert around(text, text.index("1")) == ("A.f.<locals>.g", "A.f")
+TEXT = """
+class A:
+    def f(self, x):
+        'Say.'
+        if x:
+            return 1
+        else:
+            def g():
+                return 2
+        return g
+"""
+
+
+def test_a_place_stands_in_blocks_and_each_notes_that_it_is_run():
+    assert around(TEXT, TEXT.index("1")) == ("A.f#1", "A.f#0")
+    assert around(TEXT, TEXT.index("2")) == ("A.f.<locals>.g#0", "A.f#2", "A.f#0")
+    tree, noted = ast.parse(TEXT), []
+    add_notes(tree, "a.py")
+    names = {"__note_block__": noted.append}
+    exec(compile(tree, "a.py", "exec"), names)
+    assert names["A"]().f(True) == 1 and noted == ["a.py:A.f#0", "a.py:A.f#1"]
+    assert names["A"].f.__doc__ == "Say."
+
+
+def test_the_nearest_tests_run_a_block_and_little_else(tmp_path):
     trace = Trace(tmp_path)
     trace.ran = {
-        "far": (1.0, ["a.py:A.f", "b.py:h"]),
-        "near": (3.0, ["a.py:A.f"]),
-        "late": (9.0, ["a.py:A.f", "b.py:h", "b.py:i"]),
-        "bad": (1.0, ["a.py:A.f"]),
+        "far": (1.0, ["a.py:A.f#1", "b.py:h#0"]),
+        "near": (3.0, ["a.py:A.f#1"]),
+        "late": (9.0, ["a.py:A.f#1", "b.py:h#0", "b.py:i#0"]),
+        "outside": (1.0, ["a.py:A.f#0"]),
+        "bad": (1.0, ["a.py:A.f#1"]),
     }
     trace.failed = ["bad"]
     trace.write(tmp_path / "near.json")
     near = Nearness.read(tmp_path / "near.json")
-    mutant = Mutant("one", "a.py", 0, "", "", ("A.f.<locals>.g", "A.f"))
+    mutant = Mutant("one", "a.py", 0, "", "", ("A.f#2", "A.f#1", "A.f#0"))
     assert near.tests(mutant, 5.0)[:2] == ["far", "near"] and near.failed == ["bad"]
     assert by_turns(["a::1", "a::2", "b::3", "a::4"]) == ["a::1", "b::3", "a::2", "a::4"]
 
@@ -77,10 +100,10 @@ def test_the_report_names_survivors_and_gives_the_rate_with_its_interval():
 def test_a_run_tells_killed_from_survived():
     file, test = "fedlore/privacy/secagg/crypto.py", "tests/privacy/test_shamir.py"
     text = (ROOT / SOURCE / file).read_text()
-    near = Nearness({f"{file}:split_secrets": [test]}, {test: 1.0}, [])
+    near = Nearness({f"{file}:split_secrets#0": [test]}, {test: 1.0}, [])
 
     def mutant(old, new):
-        return Mutant(new, file, text.index(old), old, new, ("split_secrets",))
+        return Mutant(new, file, text.index(old), old, new, ("split_secrets#0",))
 
     mutants = [
         mutant("entropy(8 * (threshold - 1)", "entropy(3"),
@@ -103,7 +126,7 @@ def test_a_killing_test_that_fails_unchanged_kills_nobody(tmp_path):
     sure = "tests/answers/test_bins.py"
     with trees(1) as copies:
         (copies[0] / "tests/test_broken.py").write_text("def test_is_false():\n    assert not 1\n")
-        near = trace_of(["tests/test_broken.py", sure], copies)
+        near = trace_of([["tests/test_broken.py"], [sure]], copies)
         fates = [Fate(mutant, "killed", 1.0, f"FAILED {broken} - assert not 1")]
         assert doubtful(fates, Nearness({}, {}, []), copies) == {broken}
     assert near.failed == [broken]

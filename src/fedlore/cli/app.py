@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from ..errors import FedloreError
 from .commands import OWN, Command, all_commands, find_command
 from .paths import CONTINUED, check_doors, check_outputs
-from .screen import ExitCode, add_options, explain_stop
+from .screen import ExitCode, add_options, explain_stop, leaves
 
 T = TypeVar("T")
 
@@ -68,8 +68,10 @@ def load_command(name: str) -> click.Command:
         holder.command(name)(found)
     group = typer.main.get_command(holder)
     assert isinstance(group, click.Group)
-    add_options(group.commands[name], name)
-    _guard(group.commands[name], name, known.paths, known.writes)
+    for whole, command in leaves(group.commands[name], name):
+        add_options(command, whole)
+        below = whole.removeprefix(name).lstrip()
+        _guard(command, whole, _below(below, known.paths), _below(below, known.writes))
     return group.commands[name]
 
 
@@ -80,11 +82,6 @@ def _guard(
     writes: Mapping[str, str],
 ) -> None:
     """Every command looks at its paths first, and says a sentence when it is stopped."""
-    if isinstance(command, click.Group):
-        for below, one in command.commands.items():
-            read, written = _below(below, paths), _below(below, writes)
-            _guard(one, f"{name} {below}", read, written)
-        return
     inner = command.callback
     assert inner is not None
     if set(writes.values()) - set(CONTINUED):
@@ -101,8 +98,8 @@ def _guard(
 
 
 def _below(below: str, named: Mapping[str, T]) -> dict[str, T]:
-    """What is said of one command of a group, by its parameters."""
-    start = f"{below} "
+    """What is said of one command of a group, or of a command itself, by its parameters."""
+    start = f"{below} " if below else ""
     return {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
 
 

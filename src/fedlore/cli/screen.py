@@ -78,8 +78,8 @@ class Screen:
     def aside(self, text: str | TextTable, *, result: bool = False) -> None:
         """What is shown beside answers that themselves go to stdout."""
         if result or not self.quiet:
-            wrap, shown = isinstance(text, str), _renderable(text)
-            self._err.print(shown, markup=False, highlight=False, soft_wrap=wrap)
+            shown = _renderable(text)
+            self._err.print(shown, markup=False, highlight=False, soft_wrap=shown is text)
 
     def give(self, result: Mapping[str, object] | Sequence[object]) -> None:
         """The whole result, for programs that asked for it."""
@@ -116,8 +116,7 @@ def explain_stop(kept: str | Callable[[], str]) -> Iterator[None]:
     except (KeyboardInterrupt, Exception) as error:
         if not _was_stopped(error):
             raise
-        sentence = kept if isinstance(kept, str) else kept()
-        Screen().aside(f"stopped: {sentence}")
+        Screen().aside(f"stopped: {kept() if callable(kept) else kept}")
         raise typer.Exit(ExitCode.STOPPED) from None
 
 
@@ -139,12 +138,17 @@ def show_report(screen: Screen, write: Callable[[], Path]) -> Path | None:
     return page
 
 
-def add_options(command: click.Command, name: str) -> None:
-    """The options that every command has."""
+def leaves(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """A command, or those below it, by their whole names."""
     if isinstance(command, click.Group):
         for below, one in command.commands.items():
-            add_options(one, f"{name} {below}")
-        return
+            yield from leaves(one, f"{name} {below}")
+    else:
+        yield name, command
+
+
+def add_options(command: click.Command, name: str) -> None:
+    """The options that every command has."""
     if name not in SERVICES:
         command.params.append(_flag("--json", "as_json", "The result as one JSON document."))
     command.params.append(_flag("--quiet", "quiet", "No progress, no remarks: only the result."))

@@ -224,7 +224,7 @@ def _arrays(path: Path, file: DataFile) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(content(path, file)), allow_pickle=False) as stored:
             return dict(stored)
+    except FedloreError:
+        raise
     except (BadZipFile, ValueError) as error:
-        if isinstance(error, FedloreError):
-            raise
         raise FedloreError(f"'{path}' cannot be read: {error}") from error

@@ -171,8 +171,8 @@ def _means(rows: list[Row], step: int) -> Iterator[Point]:
         yield Point(name, sum(float(row[name] or 0.0) for row in rows) / len(rows), step)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _same_in_all(rows: list[Row]) -> dict[str, str]:

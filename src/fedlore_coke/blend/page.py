@@ -51,7 +51,12 @@ def blend_tables(plan: BlendPlan) -> list[TextTable]:
     if plan.runner_up is not None:
         made.append(_coals(plan, plan.runner_up, "The runner-up: the cheapest other set of coals"))
     if plan.without and plan.blend is not None:
-        rows = [_missing(name, cost, plan.blend.cost) for name, cost in plan.without]
+        rows = [
+            [name, "no plan", ""]
+            if cost is None
+            else [name, f"{cost:,.2f}", f"{cost - plan.blend.cost:+,.2f}"]
+            for name, cost in plan.without
+        ]
         away = ("without", "cost per tonne", "more")
         made.append(TextTable.of("If a coal does not arrive", away, rows))
     for title, points in (
@@ -103,10 +108,6 @@ def _binding(found: Relaxation) -> list[str]:
     share = found.saving / (found.cost + found.saving)
     then, saved = (f"{value:,.2f}" for value in (found.cost, found.saving))
     return [found.limit, found.relaxed, then, saved, f"{share:.2%}"]
-
-
-def _missing(name: str, cost: float | None, best: float) -> list[str]:
-    return [name, "no plan", ""] if cost is None else [name, f"{cost:,.2f}", f"{cost - best:+,.2f}"]
 
 
 def _features(plan: BlendPlan, blend: Blend) -> TextTable:

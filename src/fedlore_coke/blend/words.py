@@ -60,7 +60,9 @@ def plan_summary(plan: BlendPlan) -> list[str]:
     if plan.blend is None:
         return [f"No plan for {wanted}: infeasible because", *(f"- {r}" for r in plan.reasons)]
     blend = plan.blend
-    said = [f"{wanted}: {blend.cost:,.2f} per tonne" + _total(plan, blend)]
+    tonnes = plan.order.tonnes
+    total = "" if tonnes is None else f", {blend.cost * tonnes:,.0f} for {tonnes:,.0f} t"
+    said = [f"{wanted}: {blend.cost:,.2f} per tonne{total}"]
     said.append(
         f"P({order.target.text}) {equal(blend.chance)}; predicted {blend.forecast.answer}, the "
         f"range allows {between(blend.forecast.allowed)}"
@@ -144,11 +146,6 @@ def between(names: tuple[str, ...]) -> str:
     'CSR50 to CSR54'
     """
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-
-def _total(plan: BlendPlan, blend: Blend) -> str:
-    tonnes = plan.order.tonnes
-    return "" if tonnes is None else f", {blend.cost * tonnes:,.0f} for {tonnes:,.0f} t"
 
 
 def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
 """fedlore blend: the cheapest coals that make the grade."""
 
 import json
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +38,7 @@ from ..blend.change import BlendChange, change_values, change_words, read_blend,
 from ..blend.graders import check_promise
 from ..blend.page import blend_tables, write_plan
 from ..blend.scenarios import lean_order, read_scenarios, scenario_costs
-from ..blend.sides import AskedLimit, parse_limit
+from ..blend.sides import parse_limit
 from ..blend.tests import check_teachable, propose_test, read_tests, take_results
 from ..blend.words import plan_summary, trial_words
 
@@ -107,8 +106,12 @@ def blend_command(
     form = FileForm(separator, decimal, encoding, sheet)
     offered = read_coals(coals, form=form)
     given = _parse_given(fix or [])
+    check_promise(promise)
+    promised: Promise = "safe" if promise == "safe" else "expected"
     asked = [parse_limit(text) for text in limit or []]
-    sides = _models(asked, plugins or ())
+    paths = {one.model for one in asked if one.model is not None}
+    others = {path: read_bundle(path, plugins=plugins or ()) for path in sorted(paths)}
+    sides = [None if one.model is None else others[one.model] for one in asked]
     # a value that another model alone needs is none of this one's
     known = {n for one in sides if one is not None for n in one.schema.names}
     own = {n: v for n, v in given.items() if n in bundle.schema.names or n not in known}
@@ -118,7 +121,7 @@ def blend_command(
         offered,
         target,
         confidence=confidence,
-        promise=_promise(promise),
+        promise=promised,
         worst_case=worst_case,
         scope=not beyond_scope,
         tonnes=tonnes,
@@ -136,7 +139,7 @@ def blend_command(
             offered,
             one.target,
             confidence=confidence if one.confidence is None else one.confidence,
-            promise=_promise(promise),
+            promise=promised,
             fixed=fixed | given,
             rules=rules,
         )
@@ -177,13 +180,6 @@ def blend_command(
     raise typer.Exit(ExitCode.FINE if found.blend is not None else ExitCode.NO)
 
 
-def _models(asked: Sequence[AskedLimit], plugins: Collection[str]) -> list[Bundle | None]:
-    """The bundle of each limit that has one, each file read once."""
-    paths = {one.model for one in asked if one.model is not None}
-    found = {path: read_bundle(path, plugins=plugins) for path in sorted(paths)}
-    return [None if one.model is None else found[one.model] for one in asked]
-
-
 def _change(found: BlendChange, out: Path, screen: Screen) -> None:
     """Tell what must change, and write it down."""
     if found.then is not None and not found.reached:
@@ -212,11 +208,6 @@ def _parse_given(pairs: list[str]) -> dict[str, float | str]:
             raise FedloreError(f"--fix must read NAME=VALUE, got '{pair}'")
         fixed[name.strip()] = value.strip()
     return fixed
-
-
-def _promise(word: str) -> Promise:
-    check_promise(word)
-    return "safe" if word == "safe" else "expected"
 
 
 def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:

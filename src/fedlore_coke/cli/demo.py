@@ -20,16 +20,14 @@ from fedlore.experiments import (
     APPROACHES,
     check_empty,
     effort,
-    interval,
     local_best_words,
     read_sites,
     write_alike,
 )
-from fedlore.look.tables import TextTable
 from fedlore.models.own import missing_learners
-from fedlore.report import overview, write_report
+from fedlore.report import overview, tables, write_report
 
-from ..demo import Demo, margins, means, run_demo, verdict
+from ..demo import Demo, run_demo, verdict
 from ..starter import make_trial_here, write_starter
 
 
@@ -70,7 +68,7 @@ def demo(
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
     screen.show(overview(f"{what}{over}", rows))
     if seeds > 1:
-        screen.show(_margins(rows, seeds))
+        screen.show(*(table for table in tables(rows) if "minus" in table.title))
     screen.say(f"\n{verdict(rows)}")
     if missing_learners():
         screen.remark(f"local best: {local_best_words()}")
@@ -102,6 +100,7 @@ def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -
 
 def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
+    chosen = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
     return {
         "in short": verdict(rows),
         "local best": local_best_words(),
@@ -109,32 +108,10 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",
         "trust λ": f"{setting.trust:g}",
-        "lore": _say_choice(rows),
+        "lore": f"chosen by trials on training rows: {'; '.join(dict.fromkeys(chosen.values()))}",
         "date": date.today().isoformat(),
         "versions": f"fedlore {__version__}, torch {torch.__version__}",
     }
-
-
-def _say_choice(rows: Sequence[Row]) -> str:
-    """What the trials of lore chose, seed after seed."""
-    found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
-    return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
-
-
-def _margins(rows: Sequence[Row], seeds: int) -> TextTable:
-    theirs = means(rows, "ta")
-    body = [
-        (
-            name,
-            f"{100 * interval(theirs[name]).mean:.1f}",
-            f"{100 * gap.mean:+.1f}",
-            f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
-        )
-        for name, gap in margins(rows).items()
-    ]
-    title = f"lore minus the others, points of mean accuracy, {seeds} seeds"
-    head = ("against", "their accuracy", "difference", "95 % interval, paired by seed")
-    return TextTable.of(title, head, body)
 
 
 def new(

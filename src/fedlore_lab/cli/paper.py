@@ -161,7 +161,8 @@ def _add_study(name: str, about: str, ranges: str) -> None:
         out: Out = OUT,
         threads: Threads = 1,
     ) -> None:
-        _run(Study(name, dataset, protocol, _kinds(range), seeds), out, threads)
+        kinds = () if range == "all" else tuple(range.split(","))
+        _run(Study(name, dataset, protocol, kinds, seeds), out, threads)
 
 
 _add_study(
@@ -228,7 +229,3 @@ def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
             screen.say(note)
         screen.say("")
     screen.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
-
-
-def _kinds(range: str) -> tuple[str, ...]:
-    return () if range == "all" else tuple(range.split(","))

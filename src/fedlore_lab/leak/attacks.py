@@ -23,7 +23,7 @@ ATTACKS = {
     "row right": "whether the expert is right, from one step on one row (balanced error)",
 }
 
-Distance = Callable[[Tensor, Tensor], list[float]]  # guesses and truths (n, k) -> (n,)
+Distance = Callable[[Tensor, Tensor], Tensor]  # guesses and truths (n, k) -> (n,)
 _Errors = dict[str, tuple[list[float], list[float]]]  # attack -> errors and chances, by site
 
 
@@ -115,16 +115,16 @@ def _by_class(
     signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor, distance: Distance
 ) -> tuple[list[float], list[float]]:
     guess = _guess(signs, secrets, prior, group).clamp(0.0, 1.0)
-    return distance(guess, secrets), distance(prior, secrets)
+    return distance(guess, secrets).tolist(), distance(prior, secrets).tolist()
 
 
-def _absolute(guess: Tensor, truth: Tensor) -> list[float]:
-    return (guess - truth).abs().mean(1).tolist()
+def _absolute(guess: Tensor, truth: Tensor) -> Tensor:
+    return (guess - truth).abs().mean(1)
 
 
-def _variation(guess: Tensor, truth: Tensor) -> list[float]:
+def _variation(guess: Tensor, truth: Tensor) -> Tensor:
     guess = guess / guess.sum(1, keepdim=True).clamp(min=1e-9)
-    return (0.5 * (guess - truth).abs().sum(1)).tolist()
+    return 0.5 * (guess - truth).abs().sum(1)
 
 
 def _trust(

@@ -99,7 +99,7 @@ def audit(
                 observed = _load(place, config)
                 if observed is None:
                     observed = tower.observe(setting)
-                    _save(place, observed, config)
+                    _write(place, {"config": np.asarray(config), **observed.arrays()})
                 seen[setting.name].append(observed)
                 if on_cell is not None:
                     on_cell(setting.name, seed)
@@ -163,10 +163,6 @@ def _config(it: Drawing, setting: LeakSetting) -> str:
     seen_as = replace(setting, about="")
     budget = (it.plan, it.rounds, it.seed, it.scale)
     return settings_fingerprint(repr(seen_as), *budget, sizes, looked)
-
-
-def _save(place: Path, observed: Observed, config: str) -> None:
-    _write(place, {"config": np.asarray(config), **observed.arrays()})
 
 
 def _load(place: Path, config: str) -> Observed | None:

@@ -159,7 +159,8 @@ def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[st
     case = str(rows[0]["case"])
     tables = leak_tables(found)
     section = Section("Leaks and accuracy", (), tuple(tables), tuple(map(draw, leak_plots(rows))))
-    html = page(title, facts=facts, reading=_READING, terms=_terms(found), sections=[section])
+    terms = {s.name: f"{s.about}; {VIEWS[s.view]}" for s in (line.setting for line in found)}
+    html = page(title, facts=facts, reading=_READING, terms=terms, sections=[section])
     text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(_READING) + "\n"
     save_page(out, {f"leak-{case}.md": text, f"leak-{case}.html": html}, section.plots)
     return out / f"leak-{case}.html"
@@ -295,8 +296,3 @@ def _way(setting: LeakSetting) -> str:
 
 def _look(setting: LeakSetting) -> str:
     return "two" if setting.pairs else setting.view
-
-
-def _terms(found: Sequence[LeakLine]) -> dict[str, str]:
-    every = (line.setting for line in found)
-    return {one.name: f"{one.about}; {VIEWS[one.view]}" for one in every}

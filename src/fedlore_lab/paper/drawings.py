@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from fedlore import Examples, Fitted, Personal
-from fedlore.algorithms import Alone, FedAvg
+from fedlore.algorithms import Alone
 from fedlore.core.history import Row
 from fedlore.core.nets import mlp
 from fedlore.engine import Client
@@ -88,8 +88,9 @@ class PaperDrawings:
 
     def _train(self, approach: Approach, drawing: Drawing) -> Trained:
         setup, rounds = self.setup, drawing.rounds
-        tuned = setup.tuned and isinstance(approach.algorithm, FedAvg) and rounds > 1
-        if isinstance(approach.algorithm, Alone) and setup.alone:
+        alone = approach.model == "local"
+        tuned = setup.tuned and not alone and rounds > 1
+        if alone and setup.alone:
             rounds = setup.alone
         if self.watch:
             drawing = replace(drawing, clients=[_thin(c) for c in drawing.class_clients])

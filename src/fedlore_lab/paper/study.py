@@ -77,11 +77,7 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     rows: list[Row] = []
     for done, (cell, approach) in enumerate(work, 1):
         settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
-        config = (
-            settings_fingerprint(*settings, "lore 2")
-            if approach.chosen
-            else settings_fingerprint(*settings)
-        )
+        config = settings_fingerprint(*settings, *(["lore 2"] if approach.chosen else []))
         # the first seed also tells its history, which other tables do not keep
         watch = study.table == "approaches" and cell.seed == 0
         found = ledger.find(cell, config, borrow=not watch)

@@ -61,9 +61,7 @@ class Setup:
     ranges: tuple[str, ...]  # what `all` stands for: oracle, conformal95, ...
     clients: int = 5  # M in the paper
     classes_each: int = 5
-    train: float = (
-        0.1  # training part of a client's rows, where the data have no split of their own
-    )
+    train: float = 0.1  # training part of a client's rows, where the data have no split
     test_rows: int = 0  # at most so many test rows per client; 0 takes all
     trust: float = 0.3  # λ in the paper
     stray: int = 1  # random classes of the client in an oracle range
@@ -198,7 +196,7 @@ def experts(
         learned.append(site.train[rows])
         unseen.append(site.train[back])
     pupils = [
-        Client(site.id, Examples(view(_same)(rows.x), rows.y))
+        Client(site.id, Examples(view(lambda x: x)(rows.x), rows.y))
         for site, view, rows in zip(sites, views, learned, strict=True)
     ]
     fitted = fit(
@@ -257,17 +255,9 @@ def _labels(data: Examples) -> Tensor:
     return data.y
 
 
-def _same(x: Tensor) -> Tensor:
-    return x
-
-
 def _columns(sees: int, draw: torch.Generator) -> _View:
     columns = tuple(sorted(torch.randperm(54, generator=draw)[:sees].tolist()))
     return lambda model: Mask(columns, model)
-
-
-def _pool(sees: int, draw: torch.Generator) -> _View:
-    return lambda model: MaxPool(sees, model)
 
 
 def _fashion() -> tuple[Examples, Examples | None]:
@@ -290,6 +280,6 @@ PAPER_TASKS = {
         load=_fashion,
         server=lambda hears, seed: lenet5(10, hears=hears, seed=seed),
         student=lambda sees, seed: small_cnn(10, side=28 // sees, seed=seed),
-        view=_pool,
+        view=lambda sees, draw: lambda model: MaxPool(sees, model),
     ),
 }

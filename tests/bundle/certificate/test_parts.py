@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -17,11 +18,13 @@ from fedlore.checker.bundles import (
     read_weights,
     weight_faults,
 )
+from fedlore.checker.certificate import Facts, claims_of, sum_up
 from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.checker.layers import crossing, infer_shapes
 from fedlore.checker.shapes import monotone
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.search import Verdict
 
 from ..onnx.worlds import SCHEMA, worlds
 from .forging import make
@@ -177,3 +180,88 @@ def test_trust_that_varies_along_a_shape_is_not_seen_to_keep_it(where, status):
     rows = f'[trust]\nvalue = 0.3\n[[trust.regions]]\nwhere = "{where}"\ntrust = 0.8\n'
     known = read_knowledge({"knowledge.toml": "\n".join(lines) + "\n" + rows})
     assert known.row_trust is not None and monotone(known, header, None).status == status
+
+
+TOML = """
+label = "g"
+classes = ["I", "II", "III"]
+ordered = true
+trust = 0.3
+[[features]]
+name = "a"
+low = 0
+high = 10
+"""
+SAYS = '[[{}.sources]]\ntable = "{}.csv"\nhit = "{}"\n'
+TABLES = {
+    "range.csv": "a,then\n< 5,I..II\n> 5,II..III\n",
+    "predict.csv": "a,then\n< 5,I\n>= 4,II\n",
+}
+
+
+def claims(*parts, **changed):
+    known = read_knowledge({"knowledge.toml": TOML + "".join(parts), **TABLES})
+    about = {"client": "", "files": {}, "texts": {}, "weights": {"w": np.zeros((2, 3))}}
+    facts = Facts(known, target=None, expert=None, **about)
+    return {one["claim"]: one for one in claims_of(replace(facts, **changed))}
+
+
+RANGE, FIRST = (
+    SAYS.format("range", "range", "intersect"),
+    SAYS.format("predict", "predict", "first"),
+)
+UNIQUE = FIRST.replace("first", "unique")
+ALWAYS = ["inside-range", "finite-weights", "never-empty"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "more"),
+    [
+        ((), []),
+        ((RANGE,), []),
+        ((FIRST,), []),  # a prediction has nothing to be inside of
+        ((UNIQUE,), ["prediction-agrees"]),
+        ((RANGE, FIRST), ["prediction-inside"]),
+        ((RANGE, UNIQUE), ["prediction-agrees", "prediction-inside"]),
+    ],
+)
+def test_what_is_claimed_depends_on_what_there_is(parts, more):
+    found = claims(*parts)
+    assert list(found) == ALWAYS + more
+    assert found["finite-weights"]["how"].count("6") == 1  # two by three
+    assert all(found[name]["needed"] for name in ALWAYS)
+
+
+def test_a_prediction_outside_is_needed_only_where_it_is_an_error():
+    known = read_knowledge({"knowledge.toml": TOML + RANGE + FIRST, **TABLES})
+    for conflict, needed in (("error", True), ("drop", False)):
+        found = claims(known=replace(known, conflict=conflict))["prediction-inside"]
+        assert found["needed"] is needed
+
+
+def test_a_mixture_that_trusts_the_expert_less_or_more_says_so_once():
+    for expert, said in ((None, False), (0.3, False), (0.2, False), (0.31, True)):
+        found = claims(RANGE, FIRST, expert=expert)
+        assert ("trust-kept" in found) is said
+    assert found["trust-kept"]["status"] == "refuted" and not found["trust-kept"]["needed"]
+
+
+def test_shapes_are_claimed_where_they_were_looked_at():
+    found = claims(RANGE, moves=Verdict("unknown"))["monotone"]
+    assert (found["status"], found["needed"]) == ("unknown", False)
+    assert "monotone" not in claims(RANGE)
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (["proved"], "proved"),
+        ([], "proved"),
+        (["proved", "unknown"], "unknown"),
+        (["unknown", "refuted"], "refuted"),
+        (["refuted", "proved"], "refuted"),
+    ],
+)
+def test_a_verdict_is_that_of_the_worst_needed_claim(words, verdict):
+    needed = [{"status": word, "needed": True} for word in words]
+    assert sum_up(needed) == sum_up([*needed, {"status": "refuted", "needed": False}]) == verdict

@@ -14,7 +14,15 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.intervals import Between
 from fedlore.models.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
-from fedlore_coke.blend.limits import fit_lots, lattice, lattice_size, tidy
+from fedlore_coke.blend.limits import (
+    BlendLimits,
+    _round_shares,
+    distinct_blends,
+    fit_lots,
+    lattice,
+    lattice_size,
+    tidy,
+)
 from fedlore_coke.blend.search import LIGHT, Field, SearchResult, explore, search_blends, sweep
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
@@ -307,3 +315,41 @@ def test_rounding_fills_up_a_share_that_has_room():
     clean = tidy(np.array([0.6, 0.3999999, 5e-8]), limits)
     assert clean.sum() == 1.0 and clean[2] == 0.0
     assert (clean <= limits.high).all() and clean[0] == 0.6
+
+
+@pytest.mark.parametrize(
+    ("shares", "low", "high", "wanted"),
+    [
+        ((0.52, 0.31, 0.17), 0, 1, (5, 3, 2)),  # of 5.2, 3.1 and 1.7 the last is rounded up
+        ((0.55, 0.45, 0.0), 0, 1, (6, 4, 0)),  # of equal remainders the first
+        ((0.46, 0.46, 0.08), (0, 0, 0.2), 1, (4, 4, 2)),  # two lots at least: others give one each
+        ((0.95, 0.05, 0.0), 0, (0.6, 1, 1), (6, 4, 0)),  # what has no room goes to what is used
+        ((0.25, 0.25, 0.5), 0, 1, (3, 2, 5)),
+    ],
+)
+def test_whole_lots_by_largest_remainders_within_the_bounds(shares, low, high, wanted):
+    low, high = (np.broadcast_to(np.array(end, dtype=float), (3,)) for end in (low, high))
+    found = _round_shares(np.array([shares]), BlendLimits(low, high, lots=10), 10)
+    assert (found * 10).tolist() == [list(map(float, wanted))]
+
+
+def test_blends_with_different_sets_of_coals_best_first():
+    shares = np.array([[0.5, 0.5, 0], [0.6, 0.4, 0], [1, 0, 0], [0.996, 0.004, 0], [0, 0.5, 0.5]])
+    order = np.array([2.0, 1.0, 3.0, 0.5, 0.7])
+    assert distinct_blends(shares, order, 9) == [3, 4, 1]  # four thousandths are no coal
+    assert distinct_blends(shares, order, 2) == [3, 4]
+    assert distinct_blends(shares, order, 1) == [3]
+    assert distinct_blends(
+        np.array([[0.995, 0.005], [0.99, 0.01], [1.0, 0.0]]), np.arange(3), 9
+    ) == [0, 1]
+
+
+def test_a_coal_that_must_be_in_is_in_whatever_its_weight():
+    limits = BlendLimits(np.array([0.0, 0.0, 0.25]), np.ones(3), coals=2)
+    shares, kept = fit_lots(np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]), limits)
+    assert kept.tolist() == [True] * 3
+    assert np.allclose(shares, [[0.75, 0, 0.25], [0, 0.75, 0.25], [0, 0, 1]], atol=1e-6)
+    free = BlendLimits(np.zeros(3), np.array([1.0, 0.5, 1.0]))
+    shares, kept = fit_lots(np.array([[1.0, 3.0, 0.0], [0.0, 1.0, 0.0], [2.0, 1.0, 1.0]]), free)
+    assert kept.tolist() == [True, False, True]  # one coal alone may be half of it at most
+    assert np.allclose(shares[0], [0.5, 0.5, 0]) and np.allclose(shares[2], [0.5, 0.25, 0.25])

@@ -11,6 +11,8 @@ from fedlore.core.rng import stream
 from fedlore.engine.lore.report import (
     StackMember,
     choose_own,
+    compare,
+    gain_of,
     judge_unseen,
     list_parts,
     measure_line,
@@ -105,3 +107,30 @@ def test_nine_of_ten_intervals_of_an_rmse_hold(tails):
 def test_an_rmse_without_an_error_is_a_point():
     line = measure_line("one", torch.zeros(5, dtype=torch.float64), "rmse")
     assert (line.low, line.value, line.high) == (0.0, 0.0, 0.0)
+
+
+def test_a_gain_is_paired_by_row_and_of_roots_in_the_unit_of_the_number():
+    before, after = torch.tensor([4.0, 9.0, 5.0]), torch.tensor([1.0, 4.0, 4.0])
+    wide = 1.96 * (((3 - 3) ** 2 + (5 - 3) ** 2 + (1 - 3) ** 2) / 3) ** 0.5 / 3**0.5
+    line = gain_of(before, after, "accuracy")
+    assert (line.name, line.value) == ("gain", 3.0)
+    assert (line.low, line.high) == (pytest.approx(3 - wide, 1e-3), pytest.approx(3 + wide, 1e-3))
+    roots = gain_of(before, after, "rmse")
+    assert roots.value == pytest.approx(6.0**0.5 - 3.0**0.5)
+    assert roots.high - roots.low == pytest.approx((line.high - line.low) / (6.0**0.5 + 3.0**0.5))
+    assert gain_of(torch.zeros(3), torch.zeros(3), "rmse").value == 0.0
+    worse = gain_of(after, before, "accuracy")
+    assert (worse.value, worse.low, worse.high) == (-3.0, -line.high, -line.low)
+
+
+def test_a_site_s_page_has_a_line_for_each_and_the_gain_over_the_baseline():
+    errors = {
+        "majority": torch.tensor([1.0, 1.0, 1.0, 0.0]),
+        "local best": torch.tensor([1.0, 0.0, 1.0, 0.0]),
+        "mixture": torch.tensor([0.0, 0.0, 1.0, 0.0]),
+    }
+    found = compare(errors, "local best", weights={"a": 1.0}, costs={}, measure="accuracy")
+    assert [(one.name, one.value) for one in found.lines] == [
+        ("majority", 0.25), ("local best", 0.5), ("mixture", 0.75)]  # fmt: skip
+    assert found.rows == 4 and found.gain.value == 0.25 and found.weights == {"a": 1.0}
+    assert all(one.low < one.value < one.high for one in found.lines)

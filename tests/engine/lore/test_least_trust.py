@@ -10,6 +10,7 @@ from fedlore.data import read_table
 
 from ...cli.spoken import refused, spoken, typed
 from ...cli.tasks import write_federation
+from ...conftest import shorten_recipe
 
 
 @pytest.fixture(scope="module", params=["classes", "number"])
@@ -18,7 +19,9 @@ def world(request, tmp_path_factory):
     config = write_federation(home, request.param, "lore")
     path = home / "sites" / "east" / "knowledge.toml"
     path.write_text(f"least_trust = 0.6\n{path.read_text()}")
-    said = typed("run", config, "--out", home / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_recipe(patch)
+        said = typed("run", config, "--out", home / "out")
     typed("export", home / "out", "--client", "east", "--out", home / "east.lore")
     typed("export", home / "out", "--client", "west", "--out", home / "west.lore")
     return home, said

@@ -26,6 +26,8 @@ from fedlore.models.own.members import ClassMember, see_classes, see_numbers, se
 from fedlore.models.own.trees import ExtraTrees, bound_signs
 from fedlore_coke.plants import coking_plants
 
+pytestmark = pytest.mark.whole_forests
+
 GRADES = 20
 
 

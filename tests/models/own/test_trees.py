@@ -16,6 +16,8 @@ from fedlore.models.own.trees import (
     ensembles,
 )
 
+pytestmark = pytest.mark.whole_forests
+
 pytest.importorskip("sklearn")
 ROWS = 90
 

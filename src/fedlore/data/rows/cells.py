@@ -160,7 +160,7 @@ def date_cells(cells: Any, part: str) -> tuple[Floats, Wrong]:
         found = read_date(cell)
         if found is not None:
             days[i] = found
-        elif isinstance(cell, Broken) or not is_blank(cell):
+        elif not is_blank(cell):
             wrong[i] = f": {str(cell)!r:.60} is not a date: write it as 2024-03-05"
     return _part_of(days, part), wrong
 

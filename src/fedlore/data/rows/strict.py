@@ -48,7 +48,7 @@ def _record(
     dates: Mapping[str, Sequence[Feature]],
     row: int,
 ) -> list[float]:
-    if not isinstance(said, dict):
+    if _kind(said) != "an object":
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
     if dates:
         said = _without_dates(said, dates, row)
@@ -78,9 +78,9 @@ def _without_dates(
     found = {title: value for title, value in said.items() if title not in dates}
     for title in said.keys() & dates.keys():
         blank = said[title] is None and all(f.may_miss for f in dates[title])
-        if not blank and (not isinstance(said[title], str) or read_date(said[title]) is None):
-            value = said[title]
-            shown = f"'{excerpt(value)}'" if isinstance(value, str) else _kind(value)
+        value, kind = said[title], _kind(said[title])
+        if not blank and (kind != "text" or read_date(value) is None):
+            shown = f"'{excerpt(value)}'" if kind == "text" else kind
             text = f"must be a date such as 2024-03-05, got {shown}"
             raise Unusable(f"row {row}, column '{title}': {text}", row, title)
         for feature in dates[title]:
@@ -121,21 +121,22 @@ def _value(said: Any, feature: Feature, row: int) -> float:
 
     if said is None and feature.may_miss:
         return math.nan
-    if said is None or (isinstance(said, str) and not said.strip()):
+    kind = _kind(said)
+    if said is None or (kind == "text" and not said.strip()):
         raise refuse("the value is missing")
     if feature.levels:
-        if not isinstance(said, str):
-            raise refuse(f"must be one of {', '.join(feature.levels)}, got {_kind(said)}")
+        if kind != "text":
+            raise refuse(f"must be one of {', '.join(feature.levels)}, got {kind}")
         if said not in feature.levels and feature.other:
             return float(len(feature.levels))
         if said not in feature.levels:
             raise refuse(f"must be one of {', '.join(feature.levels)}, got '{excerpt(said)}'")
         return float(feature.levels.index(said))
-    if not isinstance(said, float):  # JSON's whole numbers are read as floats too
-        raise refuse(f"must be a number, got {_kind(said)}")
+    if kind != "a number":  # JSON's whole numbers are read as floats too
+        raise refuse(f"must be a number, got {kind}")
     if not abs(said) <= LARGEST_VALUE:
         raise refuse(f"must lie within ±{LARGEST_VALUE:g}, got {said:g}")
-    return said
+    return float(said)
 
 
 def _kind(said: Any) -> str:

@@ -225,7 +225,8 @@ class Session:
                 here = (-1 if self.entry is None else self.entry.number, len(self.steps))
                 void, at = (void + 1, here) if here == at else (1, here)  # of this very round
                 anew, furthest = (0, here) if here > furthest else (anew, furthest)
-                if void >= ATTEMPTS and isinstance(error, SumWithheld) and anew < RESTARTS:
+                withheld = isinstance(error, SumWithheld)
+                if void >= ATTEMPTS and withheld and anew < RESTARTS:
                     anew += 1
                     self._begin_anew(str(error))
                 elif void >= ATTEMPTS:
@@ -234,7 +235,7 @@ class Session:
                     raise QuorumLost(f"{error}. {after}") from None
                 else:
                     self.reports.line(f"{error}: the round is void and is tried again")
-                    if isinstance(error, SumWithheld):
+                    if withheld:
                         self._await_sites()
 
     def _await_sites(self) -> None:

@@ -37,16 +37,19 @@ class Guard:
         """What must be known when the next task comes, where this process ends before."""
         summing = {k: getattr(self._summing, k) for k in ("kind", "round", "trial")}
         found = {"summing": pack_payload(self._summing.sent, summing)}
-        halves = enumerate([*self._noising, *self._hiding])
-        return found | {str(n): h.remember() for n, h in halves if isinstance(h, Remembers)}
+        return found | {name: half.remember() for name, half in self._remembering().items()}
 
     def recall(self, kept: Mapping[str, bytes]) -> None:
         """Go on with what `remember` gave."""
         about, sent = unpack_payload(kept["summing"])
         self._summing = Task(about["kind"], about["round"], sent, trial=about["trial"])
-        for number, half in enumerate([*self._noising, *self._hiding]):
-            if isinstance(half, Remembers) and str(number) in kept:
-                half.recall(kept[str(number)])
+        for name, half in self._remembering().items():
+            if name in kept:
+                half.recall(kept[name])
+
+    def _remembering(self) -> dict[str, Remembers]:
+        halves = enumerate([*self._noising, *self._hiding])
+        return {str(number): half for number, half in halves if isinstance(half, Remembers)}
 
     def answer(self, task: Task) -> Reply | None:
         """The answer to a task of a filter's own, None for those of the client."""

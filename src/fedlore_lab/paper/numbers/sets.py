@@ -217,16 +217,13 @@ def oracle_sets(y: Tensor, said: Tensor, bins: Bins, draw: torch.Generator) -> S
     bring, not what one has.
     """
     width = (bins.upper - bins.lower) / 10
-    random = bins.lower + (bins.upper - bins.lower) * _uniform(len(y), draw)
+    drawn = torch.rand(len(y), generator=draw, dtype=torch.float64)
+    random = bins.lower + (bins.upper - bins.lower) * drawn
     inside = torch.stack([y, said, random], 1)  # (n, 3)
     start = inside - width * torch.rand(inside.shape, generator=draw, dtype=torch.float64)
     low = torch.minimum(start, inside).clamp(min=bins.lower)
     high = torch.maximum(start + width, inside).clamp(max=bins.upper)
     return Sets.of(low, high)
-
-
-def _uniform(rows: int, draw: torch.Generator) -> Tensor:
-    return torch.rand(rows, generator=draw, dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)

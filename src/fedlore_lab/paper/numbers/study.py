@@ -431,11 +431,8 @@ def report(rows: Sequence[Row], *, unit: str) -> str:
 
 
 def _show(cell: MeanInterval) -> str:
-    return (
-        f"{_short(cell.mean)} ± {_short(cell.half)}"
-        if cell.half == cell.half
-        else _short(cell.mean)
-    )
+    half = f" ± {_short(cell.half)}" if cell.half == cell.half else ""
+    return f"{_short(cell.mean)}{half}"
 
 
 def _short(value: float) -> str:
