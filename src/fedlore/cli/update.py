@@ -57,7 +57,7 @@ def update_command(
         was, now = (one.personal.reliance for one in (old, new))
         kept = "the weights of the ensemble stay" if was == now else "the ensemble's weights"
         screen.say(
-            f"{kept}: {phrase('member-weights', shares=member_weights(new.personal.ensemble))}"
+            f"{kept}: {phrase('part.member-weights', shares=member_weights(new.personal.ensemble))}"
         )
     if new.personal.knowledge.row_trust is not None:
         screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")

@@ -469,7 +469,7 @@ def side_reasons(side: str, number: Any, x: Tensor, text: str = "") -> list[list
     if number is None:
         return [[] for _ in range(len(x))]
     text = getattr(number, "text", text)
-    kind, args = ("formula", {"side": side, "text": text}) if text else ("limit", {"side": side})
+    kind, args = (f"formula-{side}", {"text": text}) if text else (f"limit-{side}", {})
     values = end_values(number, x, torch.nan).tolist()
     return [[Reason(kind, {**args, "value": v})] if math.isfinite(v) else [] for v in values]
 

@@ -179,7 +179,8 @@ def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]
     if not model.confidences:
         return lines
     shares = {
-        model.table.label(i): phrase("cases", confidence=c) for i, c in enumerate(model.confidences)
+        model.table.label(i): phrase("part.cases", confidence=c)
+        for i, c in enumerate(model.confidences)
     }
     return [one | {"text": one["text"] + shares[one["label"]]} for one in lines]
 

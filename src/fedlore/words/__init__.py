@@ -37,7 +37,7 @@ def say_finding(
 def phrase(name: str, language: str | None = None, /, **arguments: object) -> str:
     """A part of sentences by itself.
 
-    >>> phrase("cases", "en", confidence=0.9)
+    >>> phrase("part.cases", "en", confidence=0.9)
     ' (in 90 % of cases)'
     """
     words = read_language(language or LANGUAGE.get())
@@ -61,7 +61,8 @@ class Reason:
         """In the language of the moment; a rule that holds of many rows is put into words once."""
         language = LANGUAGE.get()
         if language not in self._texts:
-            self._texts[language] = self.words(language)
+            words = read_language(language)
+            self._texts[language] = words.fill(words.reasons[self.kind], self.args)
         return self._texts[language]
 
     def __str__(self) -> str:

@@ -231,7 +231,9 @@ def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
 
 def promised_shapes(known: Any) -> list[str]:
     """Each shape, and between which rows it holds where not between all of its region."""
-    return [f"{shape}{'' if kept else phrase('same-range', 'en')}" for shape, kept in _each(known)]
+    return [
+        f"{shape}{'' if kept else phrase('part.same-range', 'en')}" for shape, kept in _each(known)
+    ]
 
 
 def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:
