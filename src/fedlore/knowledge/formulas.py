@@ -30,7 +30,7 @@ from ..kernel.enclosure import Boxes
 from ..kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ..kernel.intervals import Arithmetic
 from ..kernel.schema import Schema
-from ..kernel.sources import Grades, Predicted
+from ..kernel.sources import Grades, Prediction
 from ..kernel.sources import Limits as LimitsSource
 from ..words import Reason
 from .missing import find_lacking, hear, join_columns, list_columns
@@ -337,9 +337,9 @@ class GradedFormula(_Graded):
         return self.formula, self.formula
 
     @property
-    def kernel_source(self) -> Predicted | None:
+    def kernel_source(self) -> Prediction | None:
         tree = tree_of(self.formula)
-        return None if tree is None else Predicted(tree, Grades(self.edges))
+        return None if tree is None else Prediction(tree, Grades(self.edges))
 
 
 @dataclass(frozen=True)
