@@ -32,7 +32,7 @@ def stored(model, client="plant"):
 def test_the_card_and_the_reasons_name_who_spoke():
     model = mixed(members=(OrderMember("ridge", linear(2, 1), False, False, 1.0, 3),), expert=0.2)
     made = stored(model)
-    assert "- mixture: network 40 %, ridge 40 %, expert 20 %" in made.card
+    assert "- ensemble: network 40 %, ridge 40 %, expert 20 %" in made.card
     loud, silent = reasons(made, torch.tensor([[20.0, 1.0], [10.0, 1.0]]))
     assert "weights: shared network 40 %, ridge 40 %, expert 20 %" in loud
     assert "weights: shared network 50 %, ridge 50 %" in silent
@@ -54,7 +54,9 @@ def test_opinions_are_counted_in_words():
 def test_other_rules_keep_members_and_weights(tmp_path):
     made, place = stored(mixed()), tmp_path / "knowledge.toml"
     replace(known(), range=None).write(place)
-    with pytest.raises(Refused, match="hear prediction and range, the knowledge gives prediction"):
+    with pytest.raises(
+        Refused, match="trained on prediction and range, the knowledge has prediction"
+    ):
         update_bundle(made, place)
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = update_bundle(deaf, place)
@@ -222,4 +224,4 @@ def test_members_stay_inside_the_range_whatever_overflows():
 
 def test_a_plain_model_has_nothing_beside_it():
     assert personal(Knowledge(schema=SCHEMA)).ensemble is None
-    assert "mixture" not in bundle().card
+    assert "ensemble" not in bundle().card

@@ -216,7 +216,7 @@ WRONG = {
     "shape": ({"bundle__json": header(shape=[3])}, "differ in their shape"),
     "less than nothing": ({"bundle__json": header(shape=[-1, -2])}, "differ in their shape"),
     "no shape": ({"bundle__json": header(shape=[])}, "differ in their shape"),
-    "hears": ({"bundle__json": header(hears=True)}, "whether it hears"),
+    "hears": ({"bundle__json": header(hears=True)}, "whether the expert is an input"),
     "spread": ({"bundle__json": header(scaling=SCALING)}, "positive spread"),
     "short": (
         {"bundle__json": header(scaling={"shift": [0.0], "spread": [1.0]})},

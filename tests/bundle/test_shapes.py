@@ -69,37 +69,34 @@ def check_graph(seed, task, tmp_path, n, **how):
     return len(low)
 
 
-@pytest.mark.parametrize("task", ["classes", "number"])
-def test_a_graph_keeps_the_order(task, tmp_path):
-    assert sum(check_graph(seed, task, tmp_path, 100) for seed in (2, 4)) > 50
+#: Seeds, pairs of rows of each, how many of them are compared at least.
+GRAPHS = {
+    "plain": ((2, 4), 100, 50, {}),
+    "turning": (range(5), 400, 800, {"turning": 1.0}),
+    "mixture": ((4,), 100, 20, {"mixed": True}),
+    "turning mixture": ((2,), 200, 40, {"mixed": True, "turning": 1.0}),
+}
+MANY = {
+    "plain": (range(60, 100), 2000, 40_000, {}),
+    "turning": (range(20, 65), 4000, 100_000, {"turning": 1.0}),
+    "mixture with trees": (range(60, 75), 1000, 8_000, {"mixed": True}),
+}
 
 
 @pytest.mark.parametrize("task", ["classes", "number"])
-def test_a_graph_keeps_arches_and_valleys(task, tmp_path):
-    pairs = sum(check_graph(seed, task, tmp_path, 400, turning=1.0) for seed in range(5))
-    assert pairs > 800
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["classes", "number"])
-def test_many_graphs_keep_arches_and_valleys(task, tmp_path):
-    """100,000 pairs of each task on one side of a turn, in onnxruntime."""
-    pairs = sum(check_graph(seed, task, tmp_path, 4000, turning=1.0) for seed in range(20, 65))
-    assert pairs > 100_000
-
-
-@pytest.mark.parametrize("task", ["classes", "number"])
-def test_a_mixture_keeps_the_order_in_its_bundle_and_graph(task, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_keeps_the_order(name, task, tmp_path, monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
-    assert check_graph(4, task, tmp_path, 100, mixed=True) > 20
-    assert check_graph(2, task, tmp_path, 200, mixed=True, turning=1.0) > 40
+    seeds, n, least, how = GRAPHS[name]
+    assert sum(check_graph(seed, task, tmp_path, n, **how) for seed in seeds) > least
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["classes", "number"])
-def test_many_mixtures_with_trees_keep_the_order_in_graphs(task, tmp_path):
-    pairs = sum(check_graph(seed, task, tmp_path, 1000, mixed=True) for seed in range(60, 75))
-    assert pairs > 8_000
+@pytest.mark.parametrize("name", MANY)
+def test_many_graphs_keep_the_order(name, task, tmp_path):
+    seeds, n, least, how = MANY[name]
+    assert sum(check_graph(seed, task, tmp_path, n, **how) for seed in seeds) > least
 
 
 def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
@@ -112,12 +109,6 @@ def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
     replace(known, shapes=falls).write(tmp_path / "other.toml")
     with pytest.raises(FedloreError, match="'ridge' beside .* not keep the shapes .a lowers"):
         update_bundle(bundle, tmp_path / "other.toml")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["classes", "number"])
-def test_many_graphs_keep_the_order(task, tmp_path):
-    assert sum(check_graph(seed, task, tmp_path, 2000) for seed in range(60, 100)) > 40_000
 
 
 def test_another_shape_needs_no_training(tmp_path):

@@ -115,11 +115,11 @@ def test_weights_of_an_average_stay_with_their_sources(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("1.6.2025", "row 2, column 'from': '1.6.2025' is no date: write it as 2025-06-01"),
-        ("2025-13-01", "'2025-13-01' is no date"),
-        ("20250601", "'20250601' is no date"),
-        ("2025-06-1", "'2025-06-1' is no date"),
-        ("٢٠٢٥-٠٦-٠١", "is no date"),
+        ("1.6.2025", "row 2, column 'from': '1.6.2025' is not a date: write it as 2025-06-01"),
+        ("2025-13-01", "'2025-13-01' is not a date"),
+        ("20250601", "'20250601' is not a date"),
+        ("2025-06-1", "'2025-06-1' is not a date"),
+        ("٢٠٢٥-٠٦-٠١", "is not a date"),
     ],
 )
 def test_what_is_no_date_is_refused_at_its_cell(tmp_path, cell, words):
@@ -133,7 +133,9 @@ def test_what_is_no_date_is_refused_at_its_cell(tmp_path, cell, words):
 @pytest.mark.parametrize("said", ["2025", '"June"', "2025-06-01T08:00:00", "true"])
 def test_a_source_with_another_date_is_refused(tmp_path, said):
     path = write(tmp_path, toml=f"{HEAD}{PREDICT}from = {said}\n")
-    with pytest.raises(FedloreError, match=r"predict.*from: .* is no date: write it as 2025-06-01"):
+    with pytest.raises(
+        FedloreError, match=r"predict.*from: .* is not a date: write it as 2025-06-01"
+    ):
         Knowledge.read(path)
 
 

@@ -51,7 +51,7 @@ def compare(world, reading, folder):
     x[:, [HOLED.column(name) for name in GONE]] = torch.nan
     x = x[~thin(world.personal.knowledge.prediction, x)]
     whole, lacking = bundle_of(world.personal, "site"), bundle_of(without(world.personal), "site")
-    assert "- does without: ash, mine; a row may leave them out" in lacking.card
+    assert "- not measured: ash, mine; a row may leave them out" in lacking.card
     wanted = [ask_python(whole, row, reading) for row in x.unsqueeze(1)]
     assert [ask_python(lacking, row, reading) for row in x.unsqueeze(1)] == wanted
     records = [{k: v for k, v in named(row).items() if k not in GONE} for row in x.tolist()]

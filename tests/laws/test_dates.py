@@ -295,7 +295,7 @@ def test_a_monitor_holds_rows_against_the_rules_of_their_day(site, tmp_path):
     assert all(np.isnan(v) for v in (first[1], second[0], second[2]))
     every = find_facts(bundle, x[:0], y[:0], every=True)
     assert {f.question.name for f in every} >= {"range0.csv, row 2", "range0.csv, row 3"}
-    with pytest.raises(FedloreError, match="'yesterday' of a row is no date"):
+    with pytest.raises(FedloreError, match="'yesterday' of a row is not a date"):
         find_facts(bundle, x, y, ["yesterday", "", ""])
 
 

@@ -118,7 +118,7 @@ def test_too_few_survivors_around_a_site_are_refused(sparse):
     assert len(few) >= one.halves["site-007"]._session.pact.threshold
     for site in ("site-007", graph.near("site-007")[0]):
         with pytest.raises(FedloreError, match="survivors around 'site-0.*below its threshold"):
-            one.halves[site].answer(lying(few)(task).told_to(site))
+            one.halves[site].answer(lying(few)(task).for_client(site))
 
 
 @pytest.mark.parametrize("part", ["answer", "parts", "pads"])
@@ -187,7 +187,7 @@ def test_a_lie_told_to_neighbours_of_neighbours_opens_nothing(sparse):
     answers = {}  # what the real halves say: the coordinator reads those that agree, no others
     for site, some in lists.items():
         half = one.halves[site]
-        reply = half.answer(lying(sorted(some))(task).told_to(site))
+        reply = half.answer(lying(sorted(some))(task).for_client(site))
         answers[site] = raw_all(reply.upload, "locked")
     read = set()
     for some in set(lists.values()):

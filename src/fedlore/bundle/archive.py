@@ -5,7 +5,6 @@ cannot explode. Its comment is the SHA-256 of every byte before it, so that a ch
 where no member lies.
 """
 
-import hashlib
 import os
 import re
 import secrets
@@ -17,10 +16,11 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
+from ..checker.bundles import MANIFEST
+from ..checker.certificate import digest, manifest
 from ..core.store import sync_folder, write_whole
 from ..errors import FedloreError
 
-MANIFEST = "manifest.sha256"
 _LARGEST = 1 << 30  # bytes of all members together
 MOST = 1_000  # members
 CATALOGUE = 1 << 20  # bytes of a zip's own list of members
@@ -42,14 +42,12 @@ class Refused(FedloreError):
 
 def manifest_of(members: Members) -> bytes:
     """A line per member, as `sha256sum -c` reads them."""
-    names = sorted(name for name in members if name != MANIFEST)
-    lines = (f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in names)
-    return "".join(lines).encode()
+    return manifest({name: digest(data) for name, data in members.items() if name != MANIFEST})
 
 
 def fingerprint_of(members: Members) -> str:
     """One hash over everything: that of the manifest."""
-    return hashlib.sha256(manifest_of(members)).hexdigest()
+    return digest(manifest_of(members))
 
 
 def read_members(path: str | Path) -> dict[str, bytes]:
@@ -132,9 +130,9 @@ def _read_zip(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             return _unpack(path, archive)
+    except FedloreError:
+        raise
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        if isinstance(error, FedloreError):
-            raise
         raise Refused(f"'{path}' is damaged: {error}") from None
 
 
@@ -179,20 +177,20 @@ def _difference(said: bytes, found: Members) -> str:
     """The first member that is not what the manifest says."""
     listed = {}
     for line in said.decode("utf-8", "replace").splitlines():
-        digest, _, name = line.partition("  ")
-        listed[name] = digest
+        hashed, _, name = line.partition("  ")
+        listed[name] = hashed
     for name in sorted({*listed, *found}):
         if name not in found:
             return f"the member '{name[:100]}' is missing"
         if name not in listed:
             return f"the member '{name}' is not in its manifest"
-        if listed[name] != hashlib.sha256(found[name]).hexdigest():
+        if listed[name] != digest(found[name]):
             return f"'{name}' is not what was written"
     return f"{MANIFEST} is not what was written"
 
 
 def _comment_of(body: bytes) -> bytes:
-    return _MARK + hashlib.sha256(body).hexdigest().encode()
+    return _MARK + digest(body).encode()
 
 
 def _zip(members: Members) -> bytes:

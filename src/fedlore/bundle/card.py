@@ -32,7 +32,7 @@ def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
         *_soft(expert),
-        *_mixture(header),
+        *_ensemble(header),
         *_columns(schema),
         *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
         f"- other columns: {header['policies']['extra']}",
@@ -62,10 +62,10 @@ def _size(members: Members) -> str:
     return f"{len(members['weights.safetensors']):,} bytes of weights ({digest})"
 
 
-def _trust(header: Mapping[str, object]) -> str:
-    through = ", heard through his confusion" if header["confusion"] else ""
+def _trust(header: Mapping[str, Any]) -> str:
+    through = ", through the expert's confusion matrix" if header["confusion"] else ""
     ensemble = header.get("ensemble")
-    weight = ensemble["expert"] if isinstance(ensemble, Mapping) else header["rely"]
+    weight = header["rely"] if ensemble is None else ensemble["expert"]
     return f"λ = {weight:g}{through}"
 
 
@@ -78,7 +78,7 @@ def _soft(expert: object) -> list[str]:
 
 def _columns(schema: Schema) -> list[str]:
     """What the site does without, and what it measures in another way."""
-    without = [f"- does without: {', '.join(schema.absent)}; a row may leave them out"]
+    without = [f"- not measured: {', '.join(schema.absent)}; a row may leave them out"]
     measures = [(one.name, one.own) for one in schema.features if one.own is not None]
     return (without if schema.absent else []) + [
         f"- another measure: {name} from {own.name}, {own.by}, within {own.within:g}"
@@ -86,7 +86,7 @@ def _columns(schema: Schema) -> list[str]:
     ]
 
 
-def _mixture(header: Mapping[str, Any]) -> list[str]:
+def _ensemble(header: Mapping[str, Any]) -> list[str]:
     """Who speaks with which weight, where the network is not alone."""
     ensemble = header.get("ensemble")
     if ensemble is None:
@@ -94,7 +94,7 @@ def _mixture(header: Mapping[str, Any]) -> list[str]:
     named = [("network", ensemble["network"])]
     named += [(one["name"], one["weight"]) for one in ensemble["members"]]
     named += [("expert", ensemble["expert"])] if ensemble["expert"] > 0 else []
-    return ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
+    return ["- ensemble: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
 
 
 def _owner(card: Card | None) -> list[str]:

@@ -37,7 +37,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         day = None if bundle.timeline is None else bundle.timeline.day.isoformat()
         facts = bundle_facts(bundle.members, as_of=day)
     except KnowledgeError as error:
-        raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
+        raise KnowledgeError(f"a certificate covers tables and formulas only: {error}") from None
     wrong = confusion_faults(facts.confusion, facts.known, facts.signature) + trust_faults(facts)
     if importlib.util.find_spec("onnx") is not None:
         graph = Graph(bundle_to_onnx(bundle).SerializeToString())

@@ -6,11 +6,11 @@ models and the one-shot model lie in ensemble.safetensors.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
-from ..checker.forms import MixtureValues
+from ..checker.forms import EnsembleValues
 from ..config import build
 from ..core.one_shot import Basis, Home, Link, OneShot, OneShotModel, Posterior
 from ..core.ordinal import Start
@@ -58,7 +58,7 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     for values, member in zip(said, ensemble.members, strict=True):
         if isinstance(member, CorrectedMember):
             if member.one_shot not in rounds:
-                raise FedloreError(f"'{member.name}' corrects a model that is not in the mixture")
+                raise FedloreError(f"'{member.name}' corrects a model that is not in the ensemble")
             values[_CORRECTS] = EXACT
     values = {
         "network": ensemble.network,
@@ -95,10 +95,10 @@ def restore_ensemble(
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
     tuned, other = ("width", "inverse_temperature")[:: 1 if numbers else -1]
-    values = _read(MixtureValues, said, "the mixture")
+    values = _read(EnsembleValues, said, "the ensemble")
     scale = getattr(values, tuned)
     if getattr(values, other) is not None or scale is None or not 0.0 < scale < float("inf"):
-        raise Refused(f"the mixture must say {tuned}, positive and finite, and no {other}")
+        raise Refused(f"the ensemble must say {tuned}, positive and finite, and no {other}")
     _check_size(tensors)
     listed = values.members
     if [one.get("kind") for one in listed].count(EXACT) > 1:
@@ -109,11 +109,11 @@ def restore_ensemble(
     if hearing and list(values.heard) != heard:  # their columns would be others
         day = "" if known.timeline is None else f" as of {known.timeline.day}"
         raise Refused(
-            f"members of the mixture hear {_words(values.heard)}, the knowledge{day} gives "
-            f"{_words(heard)}"
+            f"members of the ensemble were trained on {_words(values.heard)}, the knowledge{day} "
+            f"has {_words(heard)}"
         )
     columns = int(torch.Size(shape).numel())
-    left, count = dict(tensors), 0
+    left, count, shared = dict(tensors), 0, None
     members: list[Any] = []
     for place, one in enumerate(plain):
         one_shot = one.get("kind") == EXACT
@@ -121,7 +121,8 @@ def restore_ensemble(
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
         if one_shot:
-            members.append(_one_round(one, found, shape, classes))
+            shared = _one_round(one, found, shape, classes)
+            members.append(shared)
             continue
         count += 1
         corrects = one.pop(_CORRECTS, None)
@@ -135,10 +136,9 @@ def restore_ensemble(
         )
         _check_member(place, one, member, classes, numbers=numbers)
         if corrects:
-            shared = [m for m in members if isinstance(m, OneShotMember)]
-            if not shared or not isinstance(member, NumberMember):
+            if shared is None or one["kind"] != "number":
                 raise Refused(f"member {place} corrects a one-shot model that is not there")
-            members.append(CorrectedMember(member, shared[0]))
+            members.append(CorrectedMember(cast(NumberMember, member), shared))
         else:
             members.append(member)
     if left:
@@ -237,7 +237,7 @@ def _check_member(
     """Refuse a member that does not speak of this many classes, or of a number."""
     kind, trees, body = said["kind"], said["body"] == "trees", member.body
     if (kind == "number") != numbers:
-        raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
+        raise Refused(f"member {place} does not predict {'a number' if numbers else 'classes'}")
     outputs = body.outputs
     wanted = classes if kind == "classes" else 1
     if outputs != wanted or (kind == "order" and said["classes"] != classes):
@@ -259,9 +259,9 @@ def _read(form: type[_Form], said: Mapping[str, Any], what: str) -> _Form:
 
 
 def _number(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(f"{what} of a mixture must be a number, got {value!r}")
-    return float(value)
+    if type(value) not in (int, float):  # a truth is none
+        raise Refused(f"{what} of an ensemble must be a number, got {value!r}")
+    return float(cast(float, value))
 
 
 def _words(names: Sequence[str]) -> str:
@@ -272,5 +272,5 @@ def _check_size(tensors: Params) -> None:
     size = sum(t.numel() * t.element_size() for t in tensors.values())
     if size > MOST_BYTES:
         raise FedloreError(
-            f"members of a mixture may take {MOST_BYTES} bytes of a bundle, these take {size}"
+            f"members of an ensemble may take {MOST_BYTES} bytes of a bundle, these take {size}"
         )

@@ -168,7 +168,7 @@ def _answer_marked(
     found = answer_columns(bundle, answers, why=said, taken=keep, **extras(x))
     columns |= {name: column.at(where) for name, column in found.items()}
     if on_error == "mark":
-        columns["error"] = AnswerColumn([wrong.get(line, "") for line in every])
+        columns["error"] = AnswerColumn.texts(wrong.get(line, "") for line in every)
     answers_go.write(columns)
 
 

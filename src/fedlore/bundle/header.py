@@ -5,8 +5,9 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 
+import numpy as np
+import safetensors
 import torch
 
 from ..checker.forms import FORMAT, Header, Policies, StoredInput, TaskName
@@ -23,7 +24,7 @@ from ..models.client import PersonalModel
 from ..models.tasks import Classification, Regression
 from ..version import __version__
 from .archive import Refused
-from .knowledge import knowledge_members, same_schema
+from .knowledge import knowledge_members
 from .networks import check_room
 
 
@@ -88,7 +89,7 @@ def check_agreement(header: Header, held: Knowledge) -> None:
     """What stands in two places must be the same: tools read bundle.json alone."""
     known, schema = held, held.require_schema()
     for what, same in (
-        ("schema", same_schema(header.schema, schema)),
+        ("schema", header.schema == schema.values()),
         ("task", header.task == task_about(held).name),
         ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
         ("trust", (header.trust, header.rely) == (known.trust, known.trust_at_prediction)),
@@ -234,14 +235,7 @@ def finite_scores(metrics: Mapping[str, object]) -> dict[str, float]:
 
 def versions() -> dict[str, str]:
     """What made the bundle."""
-
-    def of(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "unknown"
-
-    packages = {name: of(name) for name in ("torch", "numpy", "safetensors")}
+    packages = {one.__name__: one.__version__ for one in (torch, np, safetensors)}
     return {"fedlore": __version__, **packages, "python": platform.python_version()}
 
 
@@ -264,7 +258,7 @@ def read_holdings(data: bytes) -> tuple[CoveragePromise, ...]:
         for one in found:
             check_level(one.level)
             if not (math.isfinite(one.cut) and 0.0 <= one.cut <= 1.0 and one.rows > 0):
-                raise Refused(f"{HOLDINGS}: a cut of {one.cut} by {one.rows} rows is none")
+                raise Refused(f"{HOLDINGS}: a cut of {one.cut} from {one.rows} rows is impossible")
             if not 0 <= one.outside <= one.rows:
                 raise Refused(f"{HOLDINGS}: {one.outside} of {one.rows} rows cannot be outside")
     except Refused:

@@ -1,7 +1,6 @@
 """A site's knowledge as members of a bundle, and who signed it."""
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -110,7 +109,7 @@ def unwrap_confusion(knowledge: Knowledge) -> tuple[Knowledge, Any]:
         if knowledge.prediction.expert is None:
             raise KnowledgeError(
                 "this knowledge cannot be stored in a bundle: the expert's rows came with the "
-                "data, there is nobody to ask about new ones"
+                "data, and new rows have none"
             )
         rows = knowledge.prediction.confusion.double().tolist()
         return replace(knowledge, prediction=knowledge.prediction.expert), rows
@@ -134,37 +133,6 @@ def _refuse_code(knowledge: Knowledge) -> None:
                 f"a {what} cannot be stored in a bundle, which holds tables, formulas and ONNX "
                 f"files: {_INSTEAD}"
             )
-
-
-def plain_number(value: float) -> float | None:
-    """A number for JSON; none where it is infinite."""
-    return float(value) if math.isfinite(value) else None
-
-
-def schema_values(schema: Schema) -> dict[str, Any]:
-    """A schema for JSON; a scope without an end has null there."""
-    return {
-        "features": [
-            {
-                "name": f.name,
-                "unit": f.unit,
-                "low": plain_number(f.low),
-                "high": plain_number(f.high),
-                "levels": list(f.levels),
-                **({"missing": f.missing} if f.may_miss else {}),
-                **({"other": True} if f.other else {}),
-                **({} if f.have else {"have": False}),
-            }
-            for f in schema.features
-        ],
-        "classes": list(schema.classes),
-        "label": schema.label,
-    }
-
-
-def same_schema(said: Mapping[str, Any], schema: Schema) -> bool:
-    """Whether the schema in bundle.json is the one of the knowledge file."""
-    return dict(said) == schema_values(schema)
 
 
 SIGNATURE = "signature.json"

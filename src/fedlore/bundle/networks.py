@@ -1,12 +1,13 @@
 """Networks as plain values: what layers there are and how they nest, never code."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..checker.forms import LAYERS
 from ..config import build
 from ..core.lipschitz import Lipschitz, Shaping
 from ..core.nets import Deaf, Hearing, _AsImage, server
@@ -20,49 +21,31 @@ _PARTS = ("body", "trunk", "head", "line")  # layers inside others; only a line 
 WIDEST = 1 << 26  # numbers that one layer may give for one row
 
 
-@dataclass(frozen=True)
-class LayerValues:
-    """A kind of layer and the attributes that, given back to its class, make it again."""
-
-    kind: type[nn.Module]
-    said: tuple[str, ...] = ()  # plain values, layers, or `options`
-    bias: bool = False  # whether the class can do without one
-    options: type | None = None  # of such values
-
-
-#: All that a bundle may hold, beside a `sequential` of them.
-LAYERS: dict[str, LayerValues] = {
-    "deaf": LayerValues(Deaf, ("body",)),
-    "hearing": LayerValues(Hearing, ("trunk", "head", "classes")),
-    "ordered": LayerValues(
-        Ordered, ("trunk", "head", "line", "classes", "options"), options=Ordinal
-    ),
-    "lipschitz": LayerValues(Lipschitz, ("hidden", "classes", "options"), options=Shaping),
-    "linear": LayerValues(nn.Linear, ("in_features", "out_features"), bias=True),
-    "conv2d": LayerValues(
-        nn.Conv2d,
-        ("in_channels", "out_channels", "kernel_size")
-        + ("stride", "padding", "dilation", "groups", "padding_mode"),
-        bias=True,
-    ),
-    "max_pool2d": LayerValues(nn.MaxPool2d, ("kernel_size", "stride", "padding")),
-    "avg_pool2d": LayerValues(
-        nn.AvgPool2d,
-        ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
-    ),
-    "flatten": LayerValues(nn.Flatten, ("start_dim", "end_dim")),
-    "as_image": LayerValues(_AsImage),
-    "relu": LayerValues(nn.ReLU),
-    "leaky_relu": LayerValues(nn.LeakyReLU, ("negative_slope",)),
-    "tanh": LayerValues(nn.Tanh),
-    "sigmoid": LayerValues(nn.Sigmoid),
-    "gelu": LayerValues(nn.GELU, ("approximate",)),
-    "silu": LayerValues(nn.SiLU),
-    "identity": LayerValues(nn.Identity),
-    "dropout": LayerValues(nn.Dropout, ("p",)),
-    "layer_norm": LayerValues(nn.LayerNorm, ("normalized_shape", "eps")),
-    "group_norm": LayerValues(nn.GroupNorm, ("num_groups", "num_channels", "eps")),
+#: The classes of layers whose values, given back to them, make them again.
+CLASSES: dict[str, type[nn.Module]] = {
+    "sequential": nn.Sequential,
+    "deaf": Deaf,
+    "hearing": Hearing,
+    "ordered": Ordered,
+    "lipschitz": Lipschitz,
+    "linear": nn.Linear,
+    "conv2d": nn.Conv2d,
+    "max_pool2d": nn.MaxPool2d,
+    "avg_pool2d": nn.AvgPool2d,
+    "flatten": nn.Flatten,
+    "as_image": _AsImage,
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "identity": nn.Identity,
+    "dropout": nn.Dropout,
+    "layer_norm": nn.LayerNorm,
+    "group_norm": nn.GroupNorm,
 }
+_OPTIONS: dict[str, type] = {"ordered": Ordinal, "lipschitz": Shaping}
 
 
 def describe_network(module: nn.Module) -> dict[str, object]:
@@ -71,7 +54,7 @@ def describe_network(module: nn.Module) -> dict[str, object]:
     again = _build(said)
     if _shapes(again) != _shapes(module) or str(again) != str(module):
         raise FedloreError(
-            "this network cannot be stored in a bundle: made again from its layers it is another "
+            "this network cannot be stored in a bundle: rebuilt from its layers it is different "
             "(build it from nn.Sequential, or with nets.mlp, logistic, lenet5 or small_cnn)"
         )
     return said
@@ -130,25 +113,25 @@ def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _describe(module: nn.Module) -> dict[str, object]:
-    if type(module) is nn.Sequential:
-        return {"layer": "sequential", "parts": [_describe(part) for part in module]}
-    for name, layer in LAYERS.items():
-        if type(module) is layer.kind:
-            said = {key: _plain(getattr(module, key)) for key in layer.said}
-            bias = {"bias": module.bias is not None} if layer.bias else {}
-            return {"layer": name, **said, **bias}
-    raise FedloreError(
-        f"a bundle cannot hold a layer of the class {type(module).__name__}: it would need your "
-        f"code to load (known: {', '.join(('sequential', *LAYERS))})"
-    )
+    name = next((name for name, kind in CLASSES.items() if type(module) is kind), None)
+    if name is None:
+        raise FedloreError(
+            f"a bundle cannot hold a layer of the class {type(module).__name__}: it would need "
+            f"your code to load (known: {', '.join(CLASSES)})"
+        )
+    if name == "sequential":
+        return {"layer": name, "parts": [_describe(part) for part in module.children()]}
+    said = {key: _plain(getattr(module, key)) for key in LAYERS[name] if key != "bias"}
+    bias = {"bias": module.bias is not None} if "bias" in LAYERS[name] else {}
+    return {"layer": name, **said, **bias}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, nn.Module):
         return _describe(value)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Ordinal | Shaping):
         return asdict(value)
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return list(value) if isinstance(value, tuple | list) else value
 
 
 def _build(said: Mapping[str, object]) -> nn.Module:
@@ -170,18 +153,17 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
         )
     values = dict(said)
     name = values.pop("layer")
+    if name not in CLASSES:
+        raise FedloreError(unknown("layer", str(name), CLASSES))
+    for key in values:
+        if key not in LAYERS[name]:
+            raise FedloreError(unknown(f"setting of a {name}", key, LAYERS[name]))
     if name == "sequential":
         return nn.Sequential(*(_make(part, depth - 1, budget) for part in values["parts"]))
-    if name not in LAYERS:
-        raise FedloreError(unknown("layer", str(name), ["sequential", *LAYERS]))
-    layer = LAYERS[name]
-    for key in values:
-        if key not in (*layer.said, "bias"):
-            raise FedloreError(unknown(f"setting of a {name}", key, [*layer.said, "bias"]))
     ready: dict[str, Any] = {}
     for key, value in values.items():
-        if key == "options" and layer.options is not None:
-            ready[key] = build(layer.options, value, "options")
+        if key == "options":
+            ready[key] = build(_OPTIONS[name], value, "options")
         elif key in _PARTS and (value is not None or key != "line"):
             ready[key] = _make(value, depth - 1, budget)
         elif key == "hidden":
@@ -192,4 +174,4 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
             ready[key] = tuple(value) if isinstance(value, list) else value
     if not isinstance(ready.get("line"), nn.Linear | None):
         raise FedloreError(f"the line of an ordinal head must be linear, got {ready['line']}")
-    return layer.kind(**ready)
+    return CLASSES[name](**ready)

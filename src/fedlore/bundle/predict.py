@@ -76,7 +76,7 @@ def doubt_rows(bundle: Bundle, x: Tensor) -> Doubt:
     found = find_doubt(personal, x) if can_doubt(personal, bundle.schema) else None
     if found is None:
         raise FedloreError(
-            "this bundle cannot tell its own ignorance: that takes a mixture of members over "
+            "this bundle cannot tell its own ignorance: that takes an ensemble of members over "
             'ordered classes or a number, as recipe = "lore" makes'
         )
     return found

@@ -46,13 +46,12 @@ from .knowledge import (
     pack_signature,
     read_signature,
     restore,
-    schema_values,
     store,
     unwrap_confusion,
 )
 from .networks import build_network, describe_network
 
-ENSEMBLE = "ensemble.safetensors"  # of a mixture
+ENSEMBLE = "ensemble.safetensors"  # of an ensemble
 OWN = ("bundle.json", "weights.safetensors", "card.md", ENSEMBLE, HOLDINGS, SIGNATURE)
 
 
@@ -178,7 +177,7 @@ def bundle_members(
         "model": network,
         "hears": personal.hears,
         "shape": list(row_shape(network, schema)),
-        "schema": schema_values(schema),
+        "schema": schema.values(),
         "scaling": scaling_values(inner.scaler),
         "bins": None if held.bins is None else list(held.bins.edges),
         "trust": held.trust,
@@ -242,7 +241,7 @@ def open_members(
     scaler = header_scaler(header, task.heard_inputs, inputs)
     personal = task.build(model, known, scaler=scaler, ensemble=ensemble)
     if personal.hears != header.hears:
-        raise Refused("bundle.json and its network differ in whether it hears the expert")
+        raise Refused("bundle.json and its network differ in whether the expert is an input")
     try_row(personal, header, task.heard_inputs, inputs)
     return Bundle(
         personal.eval(),

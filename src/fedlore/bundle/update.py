@@ -23,7 +23,7 @@ def update_bundle(
 ) -> Bundle:
     """The same network seen through another knowledge.toml, another λ, or both.
 
-    The members of a mixture and their weights stay under other rules, although they were learned
+    The members of an ensemble and their weights stay under other rules, although they were learned
     under the old ones; another λ is the expert's new weight, and the others share the rest as
     before, and so is a `least_trust` of the new file that his weight lay below. The features and
     classes must be the network's own. An expert's confusion belongs to his rules: new rules drop

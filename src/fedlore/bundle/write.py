@@ -6,7 +6,7 @@ import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ _FAULT = "predict"  # the code of errors raised here
 class AnswerColumn:
     """A column of an answer file: numbers, texts, or each row's place in a short list of words."""
 
-    cells: NDArray[Any] | list[str]
+    cells: NDArray[Any]  # (n,) numbers, or objects that are texts
     words: Sequence[str | None] | None = None  # of a last one that is None the place may be -1
     where: NDArray[np.int64] | None = None  # (n,) of each row its cell, -1 where it has none
 
@@ -40,7 +40,11 @@ class AnswerColumn:
         found = np.asarray(cells)
         if found.dtype.kind in "fiub":
             return AnswerColumn(found)
-        return AnswerColumn(["" if cell is None else str(cell) for cell in cells])
+        return AnswerColumn.texts("" if cell is None else str(cell) for cell in cells)
+
+    @staticmethod
+    def texts(cells: Iterable[str]) -> "AnswerColumn":
+        return AnswerColumn(np.array([*cells], dtype=object))
 
     def at(self, where: Sequence[int] | NDArray[np.int64]) -> "AnswerColumn":
         """The cell of each row by its place here; nothing where that is -1."""
@@ -48,7 +52,7 @@ class AnswerColumn:
 
     @property
     def numbers(self) -> bool:
-        return isinstance(self.cells, np.ndarray) and self.words is None
+        return self.cells.dtype != object and self.words is None
 
     @property
     def harmless(self) -> bool:
@@ -59,7 +63,7 @@ class AnswerColumn:
 
     def arrow(self, pa: Any) -> Any:
         """The column as pyarrow has it."""
-        cells: Any = self.cells
+        cells = self.cells
         if self.words is not None:
             places = cells % len(self.words) if None in self.words else cells
             found = pa.array(self.words, type=pa.string()).take(pa.array(places))
@@ -71,16 +75,15 @@ class AnswerColumn:
 
     def plain(self) -> list[Any]:
         """The cells for a writer of CSV."""
-        cells: Any = self.cells
+        # the shortest text of a single-precision number is that of the number itself
+        single = self.cells.dtype == np.float32
+        cells: list[Any] = (self.cells.astype(str) if single else self.cells).tolist()
         if self.words is not None:
-            cells = [self.words[place] for place in cells.tolist()]
-        elif not isinstance(cells, list) and cells.dtype == np.bool_:
-            cells = ["true" if cell else "false" for cell in cells.tolist()]
-        elif not isinstance(cells, list):
-            # the shortest text of a single-precision number is that of the number itself
-            cells = (cells.astype(str) if cells.dtype == np.float32 else cells).tolist()
+            cells = [self.words[place] for place in cells]
+        elif self.cells.dtype == np.bool_:
+            cells = ["true" if cell else "false" for cell in cells]
         if self.where is None:
-            return list(cells)
+            return cells
         return ["" if place < 0 else cells[place] for place in self.where.tolist()]
 
 
@@ -119,7 +122,7 @@ def answer_columns(
         columns |= {"noise": doubt.noise, "ignorance": doubt.ignorance}
         columns["far"] = doubt.ignorance > doubt.noise
     if why is not None:
-        columns["why"] = AnswerColumn(["; ".join(lines) for lines in why])
+        columns["why"] = AnswerColumn.texts("; ".join(lines) for lines in why)
     return {
         name: cells if isinstance(cells, AnswerColumn) else AnswerColumn.of(cells)
         for name, cells in columns.items()

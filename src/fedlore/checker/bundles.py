@@ -20,9 +20,10 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.document import read_document
 from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import Known
+from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, Header, MixtureValues, StoredInput
+from .forms import FORMAT, LAYERS, EnsembleValues, Header, StoredInput
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -48,7 +49,7 @@ def read_members(path: Path) -> dict[str, bytes]:
                 if sum(entry.file_size for entry in entries) > MOST:
                     raise KnowledgeError("the bundle is too large")
                 if len({entry.filename for entry in entries}) < len(entries):
-                    raise KnowledgeError("a member of the bundle stands there twice")
+                    raise KnowledgeError("the bundle holds a member twice")
                 found = {entry.filename: archive.read(entry) for entry in entries}
     except (OSError, zipfile.BadZipFile) as error:
         raise KnowledgeError(f"cannot read the bundle: {error}") from None
@@ -56,7 +57,7 @@ def read_members(path: Path) -> dict[str, bytes]:
     if said is None:
         raise KnowledgeError(f"the bundle has no {MANIFEST}")
     if said != manifest({name: digest(data) for name, data in found.items()}):
-        raise KnowledgeError("a member of the bundle is not what its manifest says")
+        raise KnowledgeError("a member of the bundle does not match its manifest")
     odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
     if odd:
         raise KnowledgeError(f"the bundle has a member {odd[0]!r} that the checker does not know")
@@ -64,7 +65,7 @@ def read_members(path: Path) -> dict[str, bytes]:
 
 
 def hash_faults(graph: Any, files: Any) -> list[str]:
-    """What else than hashes a certificate says of files that are not shown to the checker."""
+    """What of the files that the checker does not see is stated as anything but a hash."""
     tables = {"graph": ({} if graph is None else graph, _OUTPUT), "files": (files, _MEMBER)}
     return [
         f"'{what}' must be hashes by name"
@@ -74,16 +75,16 @@ def hash_faults(graph: Any, files: Any) -> list[str]:
 
 
 def read_json(data: bytes, what: str) -> Any:
-    """JSON in which no key stands twice: of two, readers take one each."""
+    """Strict JSON: a key that is there twice is refused, for readers differ in which they take."""
 
     def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise KnowledgeError(f"a key stands twice in {what}")
+            raise KnowledgeError(f"{what} has a key twice")
         return found
 
     def number(text: str) -> float:
-        raise KnowledgeError(f"{what} holds {text}, which is no number")
+        raise KnowledgeError(f"{what} holds {text}, which is not a number")
 
     try:
         text = data.decode("utf-8")
@@ -98,7 +99,7 @@ def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def read_target(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """The number that the knowledge is about, once no file stands beside those that it names."""
+    """The number that the knowledge is about; a file that it does not name is refused."""
     said = tomllib.loads(texts["knowledge.toml"])
     sources = [s for side in ("predict", "range") for s in said.get(side, {}).get("sources", ())]
     odd = sorted({*texts} - {"knowledge.toml", *(s.get("table") for s in sources)})
@@ -132,7 +133,7 @@ def read_weights(data: bytes) -> dict[str, Array]:
 
 
 def weight_faults(weights: Mapping[str, Array]) -> list[str]:
-    """Weights of a network that are not of single precision and finite."""
+    """The weights of a network that are not finite, or not in single precision."""
     return [
         f"'{name}' is not finite, or not in single precision"
         for name, values in weights.items()
@@ -141,7 +142,7 @@ def weight_faults(weights: Mapping[str, Array]) -> list[str]:
 
 
 def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
-    """What is wrong with the rows that an expert is heard through; they are probabilities."""
+    """What is wrong with an expert's confusion matrix, whose rows are distributions."""
     if rows is None:
         return []
     k = known.k
@@ -150,8 +151,8 @@ def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
         return [f"the expert's confusion must be {k} rows of {k} numbers"]
     table = np.array(rows, np.float64)
     if not (table >= 0).all() or not (np.abs(table.sum(1) - 1) <= 1e-6).all():
-        return ["the rows of the expert's confusion are no probabilities"]
-    return [] if signature is None else ["the expert is heard through what nobody signed"]
+        return ["the rows of the expert's confusion must be distributions"]
+    return [] if signature is None else ["the signature does not cover the expert's confusion"]
 
 
 def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None) -> list[str]:
@@ -171,31 +172,8 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
     return []
 
 
-#: Layers that answer each row by itself, with their keys.
-_LAYERS = {
-    name: set(keys.split())
-    for name, keys in {
-        "linear": "in_features out_features bias",
-        "conv2d": "in_channels out_channels kernel_size stride padding dilation groups "
-        "padding_mode bias",
-        "max_pool2d": "kernel_size stride padding",
-        "avg_pool2d": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
-        "flatten": "start_dim end_dim",
-        "leaky_relu": "negative_slope",
-        "gelu": "approximate",
-        "dropout": "p",
-        "layer_norm": "normalized_shape eps",
-        "group_norm": "num_groups num_channels eps",
-        "sequential": "parts",
-        "deaf": "body",
-        "hearing": "trunk head classes",
-        "ordered": "trunk head line classes options",
-        "lipschitz": "hidden classes options",
-        **dict.fromkeys("as_image relu tanh sigmoid silu identity".split(), ""),
-    }.items()
-}
 _OPTIONS = {
-    "ordered": {"start", "linear", "width", "reach", "hears", "between", "link"},
+    "ordered": {"start", "linear", "width", "reach", "hears", "between"},
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")
@@ -223,7 +201,7 @@ _POSITIVE = {
 def header_faults(
     header: Mapping[str, Any], known: Known, texts: Mapping[str, str], weights: Mapping[str, Array]
 ) -> list[str]:
-    """What bundle.json says otherwise than knowledge and weights, or what is not understood."""
+    """Where bundle.json contradicts knowledge and weights, or is not understood."""
     try:
         form = build(Header, header)
     except ConfigError as error:
@@ -236,27 +214,33 @@ def header_faults(
     inputs = form.inputs or [StoredInput(0, False, False)] * len(known.columns)
     width = sum(one.width for one in inputs)
     faults = {
-        "its format or task is another": (form.format, form.task)
+        "its format or task differs": (form.format, form.task)
         != (FORMAT, "regression" if number else "classification"),
-        "its policies are others": (form.conflict, form.outside) != (said.conflict, said.outside),
-        "its bins are others": bins != ((*ends, len(form.schema["classes"])) if number else None),
-        "its target is another": form.schema["label"] != label,
-        f"it trusts by {form.rely:g}": (form.trust, form.rely) != (said.trusts.value, known.trust)
+        "its policies differ from the knowledge file": (form.conflict, form.outside)
+        != (said.conflict, said.outside),
+        "its bins differ from the knowledge file": bins
+        != ((*ends, len(form.schema["classes"])) if number else None),
+        "its label differs from the knowledge file": form.schema["label"] != label,
+        f"its trust is {form.rely:g}, not that of the knowledge file": (form.trust, form.rely)
+        != (said.trusts.value, known.trust)
         and not (withheld and form.trust == said.trusts.value),
-        "its features are others": form.schema["features"] != feature_values(known, missing=True),
-        "its classes are others": not number and form.schema["classes"] != list(known.classes),
-        "its schema has another key": form.schema.keys() != {"features", "classes", "label"},
-        "its rows have another shape": math.prod(form.shape) != len(known.columns)
+        "its features differ from the knowledge file": form.schema["features"]
+        != list_features(known.columns),
+        "its classes differ from the knowledge file": not number
+        and form.schema["classes"] != list(known.classes),
+        "its schema has an unknown key": form.schema.keys() != {"features", "classes", "label"},
+        "the shape of its rows does not fit the features": math.prod(form.shape)
+        != len(known.columns)
         or min(form.shape) < 1,
-        "its scaling is not of finite numbers, spread above 0, one for each input": not _scales(
+        "its scaling must be finite, its spread above 0, one for each input": not _scales(
             form, width
         ),
-        "its members speak of other classes": any(
+        "its members predict other classes": any(
             one.get("classes", known.k) != known.k or (one.get("kind") == "number") != number
             for one in (form.ensemble or {}).get("members", ())
             if one.get("kind") != "one_shot"
         ),
-        "its network has another layer, or a number that must be positive and is not": any(
+        "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
     }
@@ -264,27 +248,12 @@ def header_faults(
     wanted = {} if wrong else dict(network_shapes(form.model))
     fits = all(one in (None, weights[n].shape) for n, one in wanted.items() if n in weights)
     if not wrong and (wanted.keys() != weights.keys() or not fits):
-        return ["its network has other weights"]
+        return ["the weights do not fit its network"]
     return wrong
 
 
-def feature_values(known: Known, *, missing: bool) -> list[dict[str, Any]]:
-    """The features of the knowledge as header and graph write them."""
-    found = []
-    for one in known.columns:
-        ends = [float(end) if math.isfinite(end) else None for end in (one.low, one.high)]
-        values: dict[str, Any] = {"name": one.name, "unit": one.unit, "levels": list(one.levels)}
-        values |= {"low": ends[0], "high": ends[1]}
-        if missing:
-            values |= {"missing": one.missing} if one.may_miss else {}
-            values |= {"other": True} if one.other else {}
-            values |= {} if one.have else {"have": False}
-        found.append(values)
-    return found
-
-
 def _scales(form: Header, width: int) -> bool:
-    """Whether there is a shift and a spread for each of so many inputs, and for what is heard."""
+    """Whether each input, and what the expert says behind them, has a shift and a spread."""
     said = form.scaling
     if said is None:
         return form.inputs is None
@@ -295,9 +264,9 @@ def _scales(form: Header, width: int) -> bool:
 
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
-    """The kinds of layers, those inside others included, that are not as they must be."""
+    """The kinds of invalid layers, at any depth."""
     kind, options = layer["layer"], layer.get("options", {})
-    known = depth > 0 and layer.keys() - {"layer"} == _LAYERS.get(kind)
+    known = depth > 0 and kind in LAYERS and layer.keys() - {"layer"} == {*LAYERS[kind]}
     if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
         yield str(kind)
         return
@@ -308,7 +277,7 @@ def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str
 
 
 def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a number, a switch or a start of a layer is none."""
+    """Whether a number, a switch or a start of a layer is invalid."""
     values = {**layer, **options}
     counts = [values[key] for key in _COUNTS & values.keys()]
     counts += values.get("hidden", ())
@@ -326,7 +295,7 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def _odd_link(link: Any) -> bool:
-    """Whether a link says anything but what it bends around and how far."""
+    """Whether a link is anything but a centre and a share."""
     if link is None:
         return False
     known = isinstance(link, dict) and link.keys() == {"around", "share"}
@@ -356,7 +325,7 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
 
 
 def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
-    """What must be a finite number above 0 and is not."""
+    """The keys whose value must be a finite number above 0 and is not."""
     return [
         key
         for table in tables
@@ -367,7 +336,7 @@ def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
 
 
 def _input_faults(form: Header, known: Known) -> list[str]:
-    """What is wrong with how features reach the network, beside what the knowledge says of them."""
+    """Where the network's inputs contradict the features of the knowledge."""
     if form.inputs is None:
         holes = any(column.may_miss or column.other for column in known.columns)
         return ["its network knows nothing of missing values"] if holes else []
@@ -378,16 +347,16 @@ def _input_faults(form: Header, known: Known) -> list[str]:
         levels = len(column.levels) if count > 1 else 0
         fits = (one.levels, one.other) == (levels, column.other and count > 1)
         if not fits or one.missing < column.may_miss:
-            return [f"'{column.name}' reaches the network otherwise than the knowledge says"]
+            return [f"'{column.name}' is fed to the network in another way than the knowledge says"]
     return []
 
 
-def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
-    """What is wrong with a mixture: weights that are none, widths, or numbers not finite."""
+def ensemble_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+    """What is wrong with an ensemble: its weights, widths, or numbers that are not finite."""
     try:
-        form = build(MixtureValues, ensemble)
+        form = build(EnsembleValues, ensemble)
     except ConfigError as error:
-        return [f"the mixture: {error}"]
+        return [f"the ensemble: {error}"]
     members = form.members
     weights = [form.network, form.expert, *(m["weight"] for m in members)]
     if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
@@ -395,9 +364,9 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
     if abs(math.fsum(weights) - 1.0) > NEAR:
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
     if any(map(_odd_member, members)):
-        return ["a member is of no known form"]
+        return ["a member has an unknown form"]
     if _odd_numbers([ensemble, *members]):
-        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member is not above 0"]
+        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member must be above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
@@ -413,7 +382,7 @@ def mixture_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) ->
     return wrong[:1]
 
 
-#: What a member says beside kind, body and weight.
+#: The keys of a member besides kind, body and weight.
 _MEMBERS = {
     "number": {"name", "hears", "over", "width"},
     "order": {"name", "hears", "over", "width", "classes"},
@@ -423,7 +392,7 @@ _MEMBERS = {
 
 
 def _odd_member(one: Mapping[str, Any]) -> bool:
-    """Whether a member has other keys, or a switch or a name that is none."""
+    """Whether a member has unknown keys, or an invalid switch or name."""
     kind = one.get("kind")
     keys = _MEMBERS.get(kind) if isinstance(kind, str) else None
     free = {"kind", "weight"} if kind == "one_shot" else {"kind", "weight", "body", "corrects"}
@@ -441,7 +410,7 @@ def _odd_member(one: Mapping[str, Any]) -> bool:
 
 
 def _are_trees(own: Mapping[str, Array]) -> bool:
-    """Whether every node leads down to leaves that are there."""
+    """Whether every node leads down to existing leaves."""
     feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
     here, inner = np.arange(len(feature)), feature >= 0
     leaves, width = own["values"].shape
@@ -459,7 +428,7 @@ def _are_trees(own: Mapping[str, Array]) -> bool:
 
 
 def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array]) -> bool:
-    """Whether a member that is linear in columns, squares or waves has a weight for each."""
+    """Whether a linear member has a weight for each column, square and wave."""
     columns = len(own["mean"])
     terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
     terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0

@@ -113,7 +113,7 @@ def claims_of(facts: Facts) -> list[dict[str, Any]]:
     if facts.moves is not None:
         found.append(_claim("monotone", facts.moves, needed=False))
     if facts.expert is not None and facts.expert > known.trust and known.row_trust is None:
-        trust = facts.expert, known.trust  # of a mixture; a network alone is refused
+        trust = facts.expert, known.trust  # of an ensemble; a network alone is refused
         found.append(_claim("trust-kept", Verdict("refuted"), needed=False, trust=trust))
     return found
 

@@ -35,7 +35,7 @@ class StoredInput:
 
     def __post_init__(self) -> None:
         if not 0 <= self.levels <= _MOST_LEVELS or not math.isfinite(self.fill or 0.0):
-            raise ConfigError(f"{self.levels} levels filled by {self.fill} are no input")
+            raise ConfigError(f"{self.levels} levels filled by {self.fill} are not an input")
 
     @property
     def width(self) -> int:
@@ -65,13 +65,13 @@ class Header:
     metrics: dict[str, float]
     versions: dict[str, str]
     created: str
-    ensemble: dict[str, Any] | None = None  # members and weights of a mixture
+    ensemble: dict[str, Any] | None = None  # members and weights of an ensemble
     inputs: tuple[StoredInput, ...] | None = None  # how each feature reaches the network
 
 
 @dataclass(frozen=True)
-class MixtureValues:
-    """What a header says of a mixture."""
+class EnsembleValues:
+    """What a header says of an ensemble."""
 
     network: float
     expert: float
@@ -79,3 +79,28 @@ class MixtureValues:
     members: tuple[dict[str, Any], ...]
     width: float | None = None  # of a number
     inverse_temperature: float | None = None  # of classes
+
+
+#: The layers of a network, each of which answers a row by itself, with their keys.
+LAYERS = {
+    name: keys.split()
+    for name, keys in {
+        "sequential": "parts",
+        "deaf": "body",
+        "hearing": "trunk head classes",
+        "ordered": "trunk head line classes options",
+        "lipschitz": "hidden classes options",
+        "linear": "in_features out_features bias",
+        "conv2d": "in_channels out_channels kernel_size stride padding dilation groups "
+        "padding_mode bias",
+        "max_pool2d": "kernel_size stride padding",
+        "avg_pool2d": "kernel_size stride padding ceil_mode count_include_pad divisor_override",
+        "flatten": "start_dim end_dim",
+        "leaky_relu": "negative_slope",
+        "gelu": "approximate",
+        "dropout": "p",
+        "layer_norm": "normalized_shape eps",
+        "group_norm": "num_groups num_channels eps",
+        **dict.fromkeys("as_image relu tanh sigmoid silu identity".split(), ""),
+    }.items()
+}

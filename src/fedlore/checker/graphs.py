@@ -27,7 +27,7 @@ from ..kernel.graph.knowledge import (
     squeeze,
 )
 from ..kernel.graph.numbers import SetNodes, bound_rows, compile_number_knowledge, number_outputs
-from ..kernel.graph.ops import CODES, DOUBLE, SINGLE, Array, Ops
+from ..kernel.graph.ops import BOOL, CODES, DOUBLE, INT64, SINGLE, Array, NamedOps, Node
 from ..kernel.knowledge import Known
 from .bundles import read_json
 from .certificate import digest
@@ -35,27 +35,26 @@ from .layers import Layer, crossing, infer_shapes
 
 OPSET, FORMAT = 17, "1"
 NEAR = 1e-6  # by which weights may miss a sum of 1
-_OTHERWISE = "'{}' is computed otherwise than the knowledge demands"
-FLOAT, INT64, BOOL, WIDE = 1, 7, 9, 11  # types, by their numbers in ONNX
+_OTHERWISE = "'{}' is not computed as the knowledge demands"
 
 
-class Hashes(Ops):
+class Hashes(NamedOps):
     """The compiler's backend that names every value by how it is computed."""
 
     def __init__(self) -> None:
-        self.rows = digest(b"rows")
+        self.rows = self.named(digest(b"rows"), DOUBLE)
         self.made: set[str] = set()
 
-    def ops(self, kind: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
-        found = [_hash(kind, inputs, attributes, results, place) for place in range(results)]
+    def make(self, kind: str, inputs: list[str], count: int, about: dict[str, Any]) -> list[str]:
+        found = [_hash(kind, inputs, about, count, place) for place in range(count)]
         self.made.update(found)
         return found
 
-    def constant(self, value: Any, dtype: Any = SINGLE) -> str:
-        return _tensor(np.asarray(value, dtype))
+    def constant(self, value: Any, dtype: Any = SINGLE) -> Node:
+        return self.named(_tensor(np.asarray(value, dtype)), dtype)
 
-    def weight(self, name: str, values: Array) -> str:
-        return _tensor(values)
+    def weight(self, name: str, values: Array) -> Node:
+        return self.named(_tensor(values), values.dtype.type)
 
 
 def _hash(kind: str, inputs: Sequence[str], about: Mapping[str, Any], count: int, at: int) -> str:
@@ -70,9 +69,9 @@ def _tensor(values: Array) -> str:
 class Output(NamedTuple):
     """What a graph must give out: its type, its shape behind the rows, and how it is computed."""
 
-    type: int
+    type: Any
     shape: tuple[int, ...]
-    value: str | None  # None: row by row, however
+    value: Node | None  # None: row by row, however
 
 
 class Graph:
@@ -85,14 +84,14 @@ class Graph:
             self.model = onnx.load_from_string(data)
             onnx.checker.check_model(self.model, full_check=True)
         except Exception as error:  # protobuf and onnx have classes of their own for every fault
-            raise KnowledgeError(f"no valid ONNX model: {str(error)[:200]}") from None
+            raise KnowledgeError(f"not a valid ONNX model: {str(error)[:200]}") from None
         graph = self.model.graph
         if any(tensor.external_data for tensor in graph.initializer):
             raise KnowledgeError("it keeps numbers in other files, and those were not certified")
         odd = [t.name for t in graph.initializer if t.data_type not in CODES.values()]
         odd += [i.name for i in graph.input if i.name in {t.name for t in graph.initializer}]
         if odd:
-            raise KnowledgeError(f"'{odd[0]}' is no constant of a type that is understood")
+            raise KnowledgeError(f"'{odd[0]}' is a constant of an unknown type")
         attribute = onnx.helper.get_attribute_value
         self.layers = [
             Layer(n.op_type, n.input, n.output, {a.name: _plain(attribute(a)) for a in n.attribute})
@@ -102,7 +101,7 @@ class Graph:
         self.constants: dict[str, Array] = {t.name: to_array(t) for t in graph.initializer}
         self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
         if len(self.metadata) < len(self.model.metadata_props):
-            raise KnowledgeError("a key stands twice in its metadata")
+            raise KnowledgeError("its metadata has a key twice")
         self.made = {name: layer for layer in self.layers for name in layer.outputs}
 
     @cached_property
@@ -143,14 +142,15 @@ class Graph:
             found = ReferenceEvaluator(self.model).run(None, {"rows": x.astype(np.float64)})
         return dict(zip(names, found, strict=True))
 
-    def guarded(self, o: Hashes, dtype: Any) -> list[tuple[str, str]]:
+    def guarded(self, o: Hashes, dtype: Any) -> list[tuple[Node, Node]]:
         """The scores that are made finite, and what comes of them, in the order of the nodes."""
         found = []
         for layer in self.layers:
             chosen = self.made.get(layer.inputs[0]) if layer.op == "Clip" else None
             if chosen is not None and chosen.op == "Where":
-                score, made = self.values[chosen.inputs[-1]], self.values[layer.outputs[0]]
-                if o.guard(score, dtype) == made:
+                score = o.named(self.values[chosen.inputs[-1]], dtype)
+                made = o.guard(score, dtype)
+                if made.name == self.values[layer.outputs[0]]:
                     found.append((score, made))
         return found
 
@@ -162,7 +162,7 @@ def _plain(value: Any) -> Any:
 
 
 def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
-    """What keeps a graph from being the one of its knowledge, for any network before its scores.
+    """Where a graph differs from the one of its knowledge, whatever network is before its scores.
 
     `expert` is λ where the certificate says one for all rows.
     """
@@ -178,7 +178,7 @@ def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
         outputs["unapplied"] = Output(INT64, (len(known.columns),), None)
     wrong = _frame_faults(graph, outputs, len(known.columns))
     for name, one in outputs.items():
-        if one.value not in (None, graph.values.get(name)):
+        if one.value is not None and one.value.name != graph.values.get(name):
             wrong.append(_OTHERWISE.format(name))
     return wrong or _layer_faults(graph, o)
 
@@ -186,20 +186,18 @@ def graph_faults(graph: Graph, known: Known, expert: float | None) -> list[str]:
 def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> list[str]:
     """What is wrong with inputs and outputs: names, order, types and shapes; and with the file."""
     model, inside = graph.model, graph.model.graph
-    wanted = [(name, one.type, one.shape) for name, one in outputs.items()]
+    wanted = [(name, CODES[one.type], one.shape) for name, one in outputs.items()]
     sets = [(entry.domain, entry.version) for entry in model.opset_import]
     odd = [*model.functions, *model.training_info, *inside.sparse_initializer]
     odd += [node for node in inside.node if node.domain not in ("", "ai.onnx")]
     faults = {
-        "its operators are not those of set 17 alone": sets not in ([("", 17)], [("ai.onnx", 17)])
+        "it uses operators outside operator set 17": sets not in ([("", 17)], [("ai.onnx", 17)])
         or bool(odd),
         "its input is not rows of float64": list(map(_about, inside.input))
-        != [("rows", WIDE, (width,))],
-        "its outputs are others, in another order, or of another type": list(
-            map(_about, inside.output)
-        )
+        != [("rows", CODES[DOUBLE], (width,))],
+        "its outputs have the wrong names, order or types": list(map(_about, inside.output))
         != wanted,
-        "it has nodes or numbers that no output needs": _unused(graph),
+        "it has nodes or constants that no output uses": _unused(graph),
     }
     return [words for words, wrong in faults.items() if wrong]
 
@@ -237,15 +235,17 @@ def _class_outputs(
     """What a graph of classes must give out."""
     nodes = compile_knowledge(o, known if expert is None else replace(known, trust=expert))
     allowed = mask_range(o, nodes, known.k)
-    if graph.values.get("allowed") != allowed:
+    if graph.values.get("allowed") != allowed.name:
         raise KnowledgeError(_OTHERWISE.format("allowed"))
     dtype: Any = SINGLE
     scores = [made for _, made in graph.guarded(o, SINGLE)]
     if len(scores) == 1:
         parts = [Part(scores[0])]
         if expert is not None and expert != known.trust and not (known.directions and expert == 0):
-            raise KnowledgeError(f"it trusts the expert by {expert:g}, not by {known.trust:g}")
-    else:  # a mixture: the second are the network's at their temperature
+            raise KnowledgeError(
+                f"its trust in the expert is {expert:g}, the knowledge says {known.trust:g}"
+            )
+    else:  # an ensemble: the second are the network's at their temperature
         dtype = DOUBLE
         members = [made for _, made in graph.guarded(o, DOUBLE)]
         parts = _weigh(o, graph, [*(o.cast(one, DOUBLE) for one in scores[1:2]), *members], allowed)
@@ -256,7 +256,7 @@ def _class_outputs(
     else:
         chosen = choose_class(o, p, nodes.prior, nodes.refused)
     return {
-        "probabilities": Output(FLOAT, (known.k,), p),
+        "probabilities": Output(SINGLE, (known.k,), p),
         "class": Output(INT64, (), chosen),
         "allowed": Output(BOOL, (known.k,), allowed),
         "refused": Output(BOOL, (), squeeze(o, nodes.refused)),
@@ -264,10 +264,10 @@ def _class_outputs(
 
 
 def _hear(
-    o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: str, expert: float | None,
-    allowed: str, dtype: Any,
-) -> str:  # fmt: skip
-    """The mixture with the expert's part: λ of each row where the knowledge says so."""
+    o: Hashes, graph: Graph, nodes: KnowledgeNodes, mixed: Node, expert: float | None,
+    allowed: Node, dtype: Any,
+) -> Node:  # fmt: skip
+    """The ensemble with the expert's part: λ of each row where the knowledge says so."""
     if nodes.prior is None:
         return mixed
     prior = nodes.prior if dtype is SINGLE else o.cast(nodes.prior, dtype)
@@ -276,27 +276,29 @@ def _hear(
         rows = nodes.trust if dtype is SINGLE else o.cast(nodes.trust, dtype)
         # withheld where he moves against a shape: then λ is 0 for all rows
         ways = [rows, *(ways if expert == 0 else [])]
-    found: list[str] = [add_expert(o, mixed, prior, trust, dtype) for trust in ways]
-    there = [one for one in found if inside_range(o, one, allowed, dtype) in graph.values.values()]
+    found: list[Node] = [add_expert(o, mixed, prior, trust, dtype) for trust in ways]
+    values = set(graph.values.values())
+    there = [one for one in found if inside_range(o, one, allowed, dtype).name in values]
     if not found:
-        raise KnowledgeError("the certificate does not say with which weight the expert is heard")
+        raise KnowledgeError("the certificate does not state the expert's weight")
     return (there or found)[0]
 
 
-def _weigh(o: Hashes, graph: Graph, scores: list[str], allowed: str) -> list[Part]:
+def _weigh(o: Hashes, graph: Graph, scores: list[Node], allowed: Node) -> list[Part]:
     """The members with the constants that they are multiplied by, which sum to 1."""
     if len(scores) < 2:
         return [Part(score) for score in scores]
     values = graph.values
     times = {values[l.inputs[0]]: l.inputs[1] for l in graph.layers if l.op == "Mul"}
     shares = [mix_parts(o, [Part(score)], allowed, DOUBLE) for score in scores]
-    names = [times.get(share, "") for share in shares]
+    names = [times.get(share.name, "") for share in shares]
     weights = [graph.constants.get(name, np.zeros(0)) for name in names]
     total = float(sum(w.sum() for w in weights))
     fine = all(w.shape == () and w.dtype == DOUBLE and 0 <= w <= 1 for w in weights)
     if not fine or not abs(total - 1) <= NEAR:
         raise KnowledgeError("the weights of its members are not numbers in [0, 1] that sum to 1")
-    return [Part(score, values[name]) for score, name in zip(scores, names, strict=True)]
+    named = (o.named(values[name], DOUBLE) for name in names)
+    return [Part(score, weight) for score, weight in zip(scores, named, strict=True)]
 
 
 def _number_outputs(o: Hashes, graph: Graph, known: Known) -> dict[str, Output]:
@@ -309,9 +311,9 @@ def _number_outputs(o: Hashes, graph: Graph, known: Known) -> dict[str, Output]:
         raise KnowledgeError("number and interval are not made finite")
     number, interval, refused = number_outputs(o, ends, nodes.refused, numbers[-3:])
     return {
-        "number": Output(WIDE, (), number),
-        "interval": Output(WIDE, (2,), interval),
-        "lower": Output(WIDE, (sets.width,), ends.lower),
-        "upper": Output(WIDE, (sets.width,), ends.upper),
+        "number": Output(DOUBLE, (), number),
+        "interval": Output(DOUBLE, (2,), interval),
+        "lower": Output(DOUBLE, (sets.width,), ends.lower),
+        "upper": Output(DOUBLE, (sets.width,), ends.upper),
         "refused": Output(BOOL, (), refused),
     }

@@ -62,7 +62,7 @@ def crossing(
     shapes: Mapping[str, Dims],
     compiled: Set[str] = frozenset(),
 ) -> str | None:
-    """The first node that may mix rows or is not in the grammar, in words; None: there is none.
+    """The first node that may mix rows or is not in the grammar, in words; None: all are fine.
 
     `compiled` are values that the compiler of knowledge makes; they need no second look.
     """
@@ -79,7 +79,7 @@ def crossing(
                 if kind == "rows":
                     _check_sizes(layer, inputs, sizes)
         except (_Odd, LookupError, TypeError, ValueError) as error:
-            words = f"{error}" if isinstance(error, _Odd) else "is of no known form"
+            words = f"{error}" if isinstance(error, _Odd) else "has an unknown form"
             return f"{layer.op} that makes '{out}' {words}"
         kinds |= dict.fromkeys(layer.outputs, kind)
     return None
@@ -111,15 +111,15 @@ def _check_sizes(layer: Layer, inputs: Sequence[str], shapes: Mapping[str, Dims]
     """That rows meet rows of the same rank, and constants that say the same of every row."""
     op, made, sizes = layer.op, shapes[layer.outputs[0]], [shapes[name] for name in layer.inputs]
     if made[:1] != (ROWS,) or not all(isinstance(size, int) for size in made[1:]):
-        raise _Odd("lays rows across rows, or treats them by their place")
+        raise _Odd("mixes rows, or depends on their position")
     ranks = {len(size) for size, kind in zip(sizes, inputs, strict=True) if kind == "rows"}
     if op == "Expand" and inputs[0] == "rows":
         ranks |= {int(sizes[1][0])}
     if len(ranks) > 1:
-        raise _Odd("lays rows across rows")
+        raise _Odd("mixes rows")
     most = {"Clip": (1, 0), "Gemm": (2, 1), "LayerNormalization": (1, 1)}.get(op)
     if most is not None and any(len(size) > most[1] for size in sizes[most[0] :]):
-        raise _Odd("treats rows by their place")
+        raise _Odd("depends on the position of rows")
 
 
 def _trusted(op: str, inputs: Sequence[str]) -> str:
@@ -144,7 +144,7 @@ def _follow(layer: Layer, inputs: Sequence[str], constants: Mapping[str, Array])
     if op == "Shape" and about in ({"start": 0, "end": 1}, {}) and kinds == {"rows"}:
         return "shape"
     if about.keys() != OPERATORS[op] or len(layer.outputs) != 1:
-        raise _Odd("is of no known form")
+        raise _Odd("has an unknown form")
     if kinds == {"constant"}:
         return "constant"
     first, rest = inputs[0], set(inputs[1:])
@@ -152,10 +152,10 @@ def _follow(layer: Layer, inputs: Sequence[str], constants: Mapping[str, Array])
         if op == "Concat" and first == "shape" and rest == {"constant"}:
             return "shape"
         if op != "Expand" or first == "shape":
-            raise _Odd("looks at the number of rows")
+            raise _Odd("depends on the number of rows")
     elif op == "Gather":
         if kinds != {"rows", "constant"}:  # along which axis is seen by the sizes
-            raise _Odd("looks rows up in rows")
+            raise _Odd("indexes rows by rows")
     elif op not in EACH:
         if first != "rows" or not rest <= {"rows" if op in BESIDE else "constant"}:
             raise _Odd("takes rows where a constant belongs, or a constant for rows")
@@ -171,4 +171,4 @@ def _off_rows(layer: Layer, constants: Mapping[str, Array]) -> None:
     if layer.op == "LayerNormalization":  # whose axes go to the last
         axes = [1 if axis == -1 else 0 for axis in axes]
     if not axes or min(axes) < 1 or (layer.op == "Flatten" and axes != [1]):
-        raise _Odd("goes along the rows")
+        raise _Odd("runs along the rows")

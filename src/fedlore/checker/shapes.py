@@ -21,7 +21,7 @@ from ..kernel.search import Verdict
 from .bundles import pick_tensors
 
 Array = Any  # of numpy
-ROUNDING = 1e-5  # by which a number, computed in single precision, may tremble
+ROUNDING = 1e-5  # by which rounding may move a number in single precision
 _HEARD = 3  # the expert's place, middle and half width of the range
 
 
@@ -48,14 +48,14 @@ def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any]
     weight = float(header["rely"] if ensemble is None else ensemble["expert"])
     heard = options["hears"] or options["start"] == "expert" or weight > 0
     heard = heard or known.row_trust is not None
-    told = Verdict("proved")
+    moves = Verdict("proved")
     soft = bool(known.soft)
     for shape in known.directions if known.predict.sources or soft else ():
         found = prediction_moves(known, shape)
-        told = found if told.status == "proved" else told
-    if heard and told.status != "proved":
-        return told
-    if ensemble is not None and odd_member(known, header, tensors or {}, told.status == "proved"):
+        moves = found if moves.status == "proved" else moves
+    if heard and moves.status != "proved":
+        return moves
+    if ensemble is not None and odd_member(known, header, tensors or {}, moves.status == "proved"):
         return Verdict("unknown")
     return Verdict("proved")
 
@@ -65,14 +65,14 @@ def monotone_rows(
 ) -> tuple[Verdict, int]:
     """The same of a graph: range and prediction by proof, its network on so many rows; -1: one of
     them moves the answer the other way."""
-    told = Verdict("proved")
+    moves = Verdict("proved")
     for shape in known.directions:
         found = range_moves(known, shape)
         if found.status == "proved" and (expert or known.row_trust is not None):
             found = prediction_moves(known, shape)
-        told = found if told.status == "proved" else told
-    if told.status != "proved":
-        return told, 0
+        moves = found if moves.status == "proved" else moves
+    if moves.status != "proved":
+        return moves, 0
     tested, name = 0, "number" if known.line is not None else "class"
     for shape in known.directions:
         low, drawn = sample_rows(known, 300, seed=3), sample_rows(known, 300, seed=4)
@@ -91,17 +91,17 @@ def monotone_rows(
         if (moved < -ROUNDING * (1 + np.abs(before[name][there]))).any():
             return Verdict("refuted", tuple(low[there][moved.argmin()].tolist())), -1
         tested += int(there.sum())
-    return told, tested
+    return moves, tested
 
 
 def odd_member(
-    known: Known, header: Mapping[str, Any], tensors: Mapping[str, Array], told: bool
+    known: Known, header: Mapping[str, Any], tensors: Mapping[str, Array], expert: bool
 ) -> str | None:
-    """The name of a member that is not seen to keep the shapes; `told`: the prediction keeps them.
+    """The name of a member that may break the shapes; `expert`: the prediction keeps them.
 
     The range is known to keep them.
     """
-    signs, count = _signs(known, header, told), 0
+    signs, count = _signs(known, header, expert), 0
     for one in header["ensemble"]["members"]:
         own = pick_tensors(tensors, f"own.{count}.")
         count += one["kind"] != "one_shot"
@@ -110,7 +110,7 @@ def odd_member(
     return None
 
 
-def _signs(known: Known, header: Mapping[str, Any], told: bool) -> Array:
+def _signs(known: Known, header: Mapping[str, Any], expert: bool) -> Array:
     """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed).
 
     (3, i + h): of one that turns the direction before, and below it the ends of its turn.
@@ -127,7 +127,7 @@ def _signs(known: Known, header: Mapping[str, Any], told: bool) -> Array:
             found[1 if shape.side == "<=" else 2, spots[shape.column]] = single(shape.turn)
     range_, both = known.range.sources, [*known.predict.sources, *known.range.sources]
     middle, place = (float(any(looks(s, c) for c in columns)) for s in (range_, both))
-    found[0, wide:] = place if told else np.nan, middle, np.nan if middle else 0.0
+    found[0, wide:] = place if expert else np.nan, middle, np.nan if middle else 0.0
     return found
 
 

@@ -30,11 +30,10 @@ from ..kernel.search import Verdict
 from ..words.certificate import TESTED
 from .bundles import (
     confusion_faults,
-    feature_values,
+    ensemble_faults,
     hash_faults,
     header_faults,
     knowledge_texts,
-    mixture_faults,
     read_json,
     read_members,
     read_target,
@@ -67,14 +66,14 @@ class Line:
 
 
 class Outcome(NamedTuple):
-    """All lines in one sentence, and the exit code: 0 as far as it was looked at, 1 not so."""
+    """All lines in one sentence, and the exit code: 0 where every line holds, else 1."""
 
     words: str
     code: int
 
 
 def outcome_of(lines: Sequence[Line]) -> Outcome:
-    """What the lines come to."""
+    """The outcome of all lines."""
     if not lines or not all(line.holds for line in lines):
         return Outcome("THE CERTIFICATE DOES NOT HOLD", 1)
     tested = [line.rows for line in lines if line.rows is not None]
@@ -101,7 +100,7 @@ def check(certificate: Path, subject: Path, key: str | None = None) -> list[Line
 def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     said = read_json(certificate.read_bytes(), "the certificate")
     if said.get("format") != FORMAT or said.get("version") != VERSION:
-        raise KnowledgeError(f"no {FORMAT} of version {VERSION}")
+        raise KnowledgeError(f"not a {FORMAT} of version {VERSION}")
     same = seal(said) == said["sha256"]
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
     yield _line("certificate's hashes", hash_faults(said["graph"], said["files"]))
@@ -144,12 +143,14 @@ def _sources(facts: Facts, key: str | None) -> Iterator[Line]:
         words = "" if wrong else f"by {by['signer']}, {by['date']}, key {by['key']}"
         yield _line("knowledge signed", wrong, words)
     elif key is not None:
-        yield Line("knowledge signed", False, "nobody signed it")
+        yield Line("knowledge signed", False, "it is not signed")
 
 
 def trust_faults(facts: Facts) -> list[str]:
-    """A weight that is none, or less than the owner of the file demands; an expert whom a shape
-    silences is withheld."""
+    """Where the expert's weight is not in [0, 1], or less than the owner of the file demands.
+
+    An expert who is withheld because of a shape weighs 0.
+    """
     expert, least = facts.expert, facts.known.least_trust
     if expert is not None and (type(expert) not in (int, float) or not 0.0 <= expert <= 1.0):
         return [f"the expert weighs {expert}, which does not lie in [0, 1]"]
@@ -163,35 +164,37 @@ def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -
     own = facts.derive()
     odd = sorted({*said} ^ {*own})
     odd += [k for k in own if k not in ("claims", "sha256") and not _same(said.get(k), own[k])]
-    words = f"'{odd[0]}' is not what is found here" if odd else f"{len(own)} fields"
+    words = f"'{odd[0]}' differs from what the checker finds" if odd else f"{len(own)} fields"
     yield Line("certificate's fields", not odd, words)
-    told = {claim["claim"]: claim for claim in said["claims"]}
+    claimed = {claim["claim"]: claim for claim in said["claims"]}
     if [claim["claim"] for claim in said["claims"]] != [claim["claim"] for claim in own["claims"]]:
-        yield Line("certificate's claims", False, f"it claims {', '.join(map(str, told))}")
+        yield Line("certificate's claims", False, f"it claims {', '.join(map(str, claimed))}")
     for claim in own["claims"]:
         name, status = claim["claim"], claim["status"]
         rows = tested.get(name) if status == "proved" else None
         words = f"{status}, {claim['how'].partition(':')[0]}" if rows is None else TESTED[name]
-        agreed = _same(claim, told.get(name))
-        words += "" if agreed else "; the certificate says something else"
+        agreed = _same(claim, claimed.get(name))
+        words += "" if agreed else "; the certificate claims something else"
         fine = agreed and (status == "proved" or not claim["needed"])
         yield Line(name, fine and rows != -1, words, rows)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are written alike: to Python 1 is True, and 0.0 is False."""
+    """Whether two values are the same JSON: to Python 1 is True, and 0.0 is False."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any = None) -> Facts:
-    """All that a bundle's certificate is derived from; `graph` is not in it, and neither the day
-    that rules with dates are read as of."""
+    """All that a bundle's certificate is derived from.
+
+    `graph` and `as_of`, the day that rules with dates are read for, are not in the bundle.
+    """
     texts = knowledge_texts(members)
     header = read_json(members["bundle.json"], "bundle.json")
     ensemble, tensors = header.get("ensemble"), None
     if ensemble is not None:
         tensors = read_weights(members["ensemble.safetensors"])
-        wrong = mixture_faults(ensemble, tensors)
+        wrong = ensemble_faults(ensemble, tensors)
         if wrong:
             raise KnowledgeError(wrong[0])
     known = read_confused(texts, header["confusion"], as_of)
@@ -223,8 +226,8 @@ def graph_facts(graph: Graph, said: Mapping[str, Any]) -> tuple[Facts, int | Non
     known = read_confused(texts, said["confusion"], as_of)
     if known.directions:
         moves, rows = monotone_rows(known, graph.run, said["expert"])
-        told = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "proved")
-        if moves.status == "proved" and told == "unknown":  # less than what was found
+        claimed = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "proved")
+        if moves.status == "proved" and claimed == "unknown":  # less than what was found
             moves = Verdict("unknown")
     facts = Facts(
         known,
@@ -259,13 +262,13 @@ def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Kno
 
 
 def name_faults(graph: Graph, facts: Facts) -> list[str]:
-    """What a graph says of itself otherwise than its knowledge and its bundle."""
+    """Where the metadata of a graph contradicts its knowledge or its bundle."""
     known, said = facts.known, dict(graph.metadata)
     plain = {"fedlore.format": "1", "fedlore.opset": "17", "fedlore.client": facts.client}
     plain |= {"fedlore.bundle": digest(manifest(facts.files))}
     plain |= {} if facts.as_of is None else {"fedlore.as_of": facts.as_of}
     wrong = [key for key, value in plain.items() if said.pop(key, None) != value]
-    values: dict[str, Any] = {"features": feature_values(known, missing=False)}
+    values: dict[str, Any] = {"features": [one.values() for one in known.columns]}
     values |= {"classes": list(known.classes)} if facts.target is None else {"target": facts.target}
     for key, own in values.items():
         text = said.pop(f"fedlore.{key}", "null")

@@ -151,10 +151,9 @@ def parse_outcome(text: str, classes: Sequence[str], kind: TableKind) -> tuple[i
 
 def parse_set(text: str) -> tuple[Closed, ...]:
     """The closed intervals that an outcome names: `[55..65]`, `>= 40`, `in 5..15, 18..20`."""
-    said = parse_condition(text, Feature("outcome"))
+    said = parse_condition(text, Feature("outcome"))  # numbers: an outcome has no levels
     if said is None:
         return ((-math.inf, math.inf),)
-    assert isinstance(said, NumberSpans)  # an outcome has no levels
     for start, stop in said.spans:
         if (start.after and start != START) or (not stop.after and stop != STOP):
             raise KnowledgeError(
@@ -167,7 +166,7 @@ def format_condition(condition: Condition | None, feature: Feature) -> str:
     """A cell that parses back to the condition."""
     if condition is None:
         return ""
-    if isinstance(condition, Levels):
+    if condition.chosen:
         return _pick(condition.chosen, feature.levels)
     if condition.spans == (Span(START, STOP),):
         return "in <= 0, > 0"  # any number, but not a missing one
@@ -242,9 +241,8 @@ def first_single(cut: Cut) -> float:
 
 def spans_of(condition: Condition) -> tuple[Span, ...]:
     """The numbers that satisfy a condition; a level is the number of its index alone."""
-    if isinstance(condition, NumberSpans):
-        return condition.spans
-    return tuple(Span(Cut(float(i), False), Cut(float(i), True)) for i in condition.chosen)
+    levels = (Span(Cut(float(i), False), Cut(float(i), True)) for i in condition.chosen)
+    return condition.spans or tuple(levels)
 
 
 def single_spans(condition: Condition) -> tuple[Closed, ...]:
@@ -255,7 +253,7 @@ def single_spans(condition: Condition) -> tuple[Closed, ...]:
         last = math.inf if stop == STOP else before(first_single(stop))
         if first > last:
             continue
-        if found and isinstance(condition, NumberSpans) and first <= after(found[-1][1]):
+        if found and not condition.chosen and first <= after(found[-1][1]):
             found[-1] = (found[-1][0], max(found[-1][1], last))
         else:
             found.append((first, last))
@@ -314,7 +312,7 @@ def parse_day(text: str) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise KnowledgeError(f"{short(text)} is no date: write it as 2025-06-01") from None
+        raise KnowledgeError(f"{short(text)} is not a date: write it as 2025-06-01") from None
 
 
 def _decimal(text: str) -> float:

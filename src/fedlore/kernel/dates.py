@@ -8,6 +8,7 @@ proves sees files without dates only; `read_knowledge` refuses others.
 
 import csv
 import io
+import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -20,7 +21,6 @@ from .findings import Place
 from .schema import Feature
 from .sheets import (
     DATES,
-    Broken,
     Sheet,
     SheetCell,
     SheetColumn,
@@ -62,8 +62,8 @@ def split_source(values: Mapping[str, Any], where: str = "") -> tuple[dict[str, 
     for key in DATES:
         said = values.get(key)
         try:
-            if said is not None and not isinstance(said, str) and type(said) is not date:
-                raise KnowledgeError(f"{said!r:.60} is no date: write it as 2025-06-01")
+            if type(said) not in (date, str, type(None)):
+                raise KnowledgeError(f"{said!r:.60} is not a date: write it as 2025-06-01")
             found.append(parse_day(said) if isinstance(said, str) else said)
         except KnowledgeError as error:
             raise KnowledgeError(f"{where}{key}: {error}") from None
@@ -104,15 +104,12 @@ def named_days(files: Mapping[str, str]) -> tuple[date, ...]:
 
 def stretch_of(days: Sequence[date], day: date) -> Validity:
     """The stretch of time around a day in which nothing changes, given the named days."""
-    before = [one for one in days if one <= day]
-    after = [one for one in days if one > day]
-    return Validity(before[-1] if before else None, after[0] if after else None)
+    return next(one for one in stretches_of(days) if one.holds(day))
 
 
 def stretches_of(days: Sequence[date]) -> list[Validity]:
     """All of them, in order."""
-    ends = [None, *days, None]
-    return [Validity(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+    return [Validity(*ends) for ends in itertools.pairwise([None, *days, None])]
 
 
 def run_out(files: Mapping[str, str]) -> dict[str, date]:
@@ -198,8 +195,8 @@ def _table_on(
 def _rows(page: Sheet, features: Sequence[Feature], outcome: Any) -> Iterator[tuple[int, Validity]]:
     """The rules of a sheet by their rows, with the days on which each holds."""
     header, columns = _titles(page, features, outcome)
-    for row, cells in page.rows:
-        if header is None or row <= header or not any(_is_filled(cell) for cell in cells):
+    for row, cells in page.filled:
+        if header is None or row <= header:
             continue
         days: dict[str, date | None] = {}
         for column, cell in zip(columns, cells, strict=False):
@@ -215,16 +212,12 @@ def _titles(
     page: Sheet, features: Sequence[Feature], outcome: Any
 ) -> tuple[int | None, list[SheetColumn]]:
     """The row of the titles, and the columns; nothing of a sheet that cannot be read."""
-    for row, cells in page.rows:
-        if any(_is_filled(cell) for cell in cells):
-            wrong: list[Any] = []
-            columns = read_titles(page, (row, cells), features, outcome, wrong)
-            return (None, []) if wrong else (row, columns)
+    wrong: list[Any] = []
+    for header in page.filled[:1]:
+        columns = read_titles(page, header, features, outcome, wrong)
+        if not wrong:
+            return header[0], columns
     return None, []
-
-
-def _is_filled(cell: SheetCell) -> bool:
-    return isinstance(cell, Broken) or bool(cell.strip())
 
 
 def _features(values: Mapping[str, Any]) -> tuple[Feature, ...]:

@@ -367,14 +367,25 @@ def join_steps(*trees: Tree) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     return tuple(places), ends
 
 
+def constant_of(tree: Tree) -> float | None:
+    """The value of a plain number, signs included; None of any other formula."""
+    if tree[0] == "neg":
+        inner = constant_of(tree[1])
+        return None if inner is None else -inner
+    return float(tree[1]) if tree[0] == "number" else None
+
+
 def numbers_in(tree: Tree) -> set[float]:
     """The numbers that stand in a formula: thresholds are among them."""
-    if tree[0] == "number":
-        return {tree[1]}
-    return set().union(*(numbers_in(part) for part in tree[1:] if isinstance(part, tuple)))
+    return _leaves(tree, "number")
 
 
 def columns_in(tree: Tree) -> set[int]:
-    if tree[0] == "column":
-        return {tree[1]}
-    return set().union(*(columns_in(part) for part in tree[1:] if isinstance(part, tuple)))
+    """The columns that a formula looks at."""
+    return _leaves(tree, "column")
+
+
+def _leaves(tree: Tree, kind: str) -> set[Any]:
+    if tree[0] in ("number", "column"):
+        return {tree[1]} if tree[0] == kind else set()
+    return set().union(*(_leaves(part, kind) for part in tree[1:]))

@@ -31,7 +31,7 @@ from .expressions import Tree, columns_in, parse
 from .schema import Feature, Schema
 from .search import Scope
 from .sheets import Rules, Sheet, examine_rules, outcome_texts, parse_csv, refusal
-from .sources import Grades, Limits, Predicted, Side, Soft, Table, soften, split
+from .sources import Grades, Limits, Prediction, Side, Soft, Table, soften
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
@@ -140,11 +140,12 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
         raise KnowledgeError(f"there is no {FILE}")
     said = read_document(files[FILE])
     Schema(said.features, said.classes or ("lower", "upper"))  # refuses a name that stands twice
-    plain = Around("predict", said, files)
+    plain = FileContext("predict", said, files)
     line = None if said.target is None else _read_line(said.target, plain)
     plain = replace(plain, line=line)
     predict = [_source(entry, plain) for entry in said.predict.sources]
-    parts = [split(_source(entry, replace(plain, side="range"))) for entry in said.range.sources]
+    found = [_source(entry, replace(plain, side="range")) for entry in said.range.sources]
+    parts = [one.split() if one.soft else ([one], []) for one in found]
     ranges = [one for hard, _ in parts for one in hard]
     weights = said.predict.weights or (1.0,) * len(predict)
     check_weights(weights, len(predict))
@@ -167,7 +168,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
+class FileContext:
     """What a source needs to know of the file around it."""
 
     side: str  # predict or range
@@ -213,7 +214,7 @@ class Around:
         return rules
 
 
-def _read_line(target: Target, around: Around) -> Line:
+def _read_line(target: Target, around: FileContext) -> Line:
     """The line of numbers, cut at the bounds and at every end that a table names."""
     ends = {*target.bounds}
     for entry in (*around.said.predict.sources, *around.said.range.sources):
@@ -225,7 +226,7 @@ def _read_line(target: Target, around: Around) -> Line:
     return Line(*target.bounds, target.name, cut_line(ends))
 
 
-def _table(entry: TableEntry, around: Around) -> Any:
+def _table(entry: TableEntry, around: FileContext) -> Any:
     page = around.page(entry)
     if around.line is None:
         found = around.rules(entry, page, around.said.classes)
@@ -242,29 +243,29 @@ def _table(entry: TableEntry, around: Around) -> Any:
     return Table(entry.table, rules, found.policy, len(around.line.pieces))
 
 
-def _formula(entry: FormulaEntry, around: Around) -> Any:
+def _formula(entry: FormulaEntry, around: FileContext) -> Any:
     tree = parse(entry.formula, around.said.features)
     spread = entry.spread if around.line is None else None
     if spread is not None:
         check_spread(spread)
-    return soften(Predicted(tree, around.cells(entry.edges), spread), [entry.confidence or 1.0])
+    return soften(Prediction(tree, around.cells(entry.edges), spread), [entry.confidence or 1.0])
 
 
-def _limits(entry: LimitsEntry, around: Around) -> Any:
+def _limits(entry: LimitsEntry, around: FileContext) -> Any:
     crossed = entry.crossed if around.line is None else "error"
     lower, upper = around.tree(entry.lower), around.tree(entry.upper)
     limits = Limits(lower, upper, around.cells(entry.edges), crossed)
     return soften(limits, [entry.confidence or 1.0])
 
 
-READERS: dict[type, Callable[[Any, Around], Any]] = {
+READERS: dict[type, Callable[[Any, FileContext], Any]] = {
     TableEntry: _table,
     FormulaEntry: _formula,
     LimitsEntry: _limits,
 }
 
 
-def _source(values: Mapping[str, Any], around: Around) -> Any:
+def _source(values: Mapping[str, Any], around: FileContext) -> Any:
     entry = read_entry(values, around.side)
     if around.line is not None and entry.confidence is not None:
         raise KnowledgeError("a source about a number has a confidence")

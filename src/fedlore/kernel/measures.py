@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import KnowledgeError, unknown
 from .cells import Cut, NumberSpans, Span
-from .expressions import Tree, columns_in, parse
+from .expressions import Tree, columns_in, constant_of, parse
 from .schema import Feature
 from .sheets import Rule
 
@@ -116,10 +116,9 @@ def find_slope(tree: Tree, column: int) -> int | None:
         return find_slope(parts[0], column)
     if op in ("*", "/"):
         inner, factor = parts if column in columns_in(parts[0]) else parts[::-1]
-        sign = _sign(factor)
-        found = find_slope(inner, column)
+        value, found = constant_of(factor), find_slope(inner, column)
         divides = op == "/" and inner is parts[1]
-        return None if sign is None or found is None or divides else sign * found
+        return None if value is None or found is None or divides else int(np.sign(value)) * found
     if op not in ("neg", "+", "-", "min", "max"):
         return None
     slopes = [find_slope(part, column) for part in parts]
@@ -127,14 +126,6 @@ def find_slope(tree: Tree, column: int) -> int | None:
         slopes[-1] = None if slopes[-1] is None else -slopes[-1]
     known = {slope for slope in slopes if slope != 0}
     return known.pop() if len(known) == 1 else None
-
-
-def _sign(tree: Tree) -> int | None:
-    """The sign of a number; None of a formula."""
-    if tree[0] == "neg":
-        inner = _sign(tree[1])
-        return None if inner is None else -inner
-    return int(np.sign(tree[1])) if tree[0] == "number" else None
 
 
 def widen_rules(

@@ -10,7 +10,7 @@ import numpy as np
 
 from .answers import numbers_of, said_of, sets_of, value
 from .cells import after, single
-from .expressions import Tree, columns_in, numbers_in
+from .expressions import Tree, columns_in, constant_of, numbers_in
 from .knowledge import Direction, Known, scope_of
 from .prove import always_defined, stays_inside
 from .schema import Feature
@@ -55,21 +55,14 @@ def _sign(tree: Tree, column: int) -> float | None:
         last = slopes[-1] if op == "+" else -slopes[-1]
         return last if len(slopes) == 1 or not slopes[0] else slopes[0]
     if op in ("*", "/"):
-        factor, rest = _constant(parts[1]), parts[0]
+        factor, rest = constant_of(parts[1]), parts[0]
         if factor is None and op == "*":
-            factor, rest = _constant(parts[0]), parts[1]
+            factor, rest = constant_of(parts[0]), parts[1]
         inner = _sign(rest, column)
         if factor is None or inner is None or (op == "/" and factor == 0):
             return None
         return inner * math.copysign(1.0, factor) if factor else 0.0
     return None
-
-
-def _constant(tree: Tree) -> float | None:
-    if tree[0] == "neg":
-        inner = _constant(tree[1])
-        return None if inner is None else -inner
-    return float(tree[1]) if tree[0] == "number" else None
 
 
 def range_moves(known: Known, shape: Direction, keeps: Keeps = keeps_order) -> Verdict:

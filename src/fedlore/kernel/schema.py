@@ -82,11 +82,15 @@ class Feature:
         """Whether rows may come without it."""
         return self.missing != "refuse"
 
-    def describe(self) -> dict[str, object]:
-        """What a page must know of it, in what JSON has: an open end is none."""
-        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
-        known: dict[str, object] = {"name": self.name, "unit": self.unit, "low": low, "high": high}
-        known |= {"levels": list(self.levels), "other": self.other}
+    def values(self) -> dict[str, Any]:
+        """What a bundle, a graph and a page say of it, in what JSON has: an open end is null."""
+        low, high = (float(end) if math.isfinite(end) else None for end in (self.low, self.high))
+        known = {"name": self.name, "unit": self.unit, "low": low, "high": high}
+        return known | {"levels": list(self.levels)}
+
+    def describe(self) -> dict[str, Any]:
+        """What a page must know of it."""
+        known = self.values() | {"other": self.other}
         if self.date:  # a number, unless a row says the whole date by the title of its column
             return known | {"column": None, "date": {"part": self.date, "column": self.column}}
         return known | {"column": self.column}
@@ -204,6 +208,14 @@ class Schema:
                 found[title] = (*found.get(title, ()), feature)
         return found
 
+    def values(self) -> dict[str, Any]:
+        """What bundle.json says of it."""
+        return {
+            "features": list_features(self.features),
+            "classes": list(self.classes),
+            "label": self.label,
+        }
+
     def column(self, name: str) -> int:
         """The position of a feature."""
         if name not in self.names:
@@ -250,6 +262,17 @@ def fill_features(own: tuple[Feature, ...], asked: Sequence[Feature]) -> tuple[F
     return tuple(
         known.get(feature.name) or replace(feature, have=False, own=None) for feature in asked
     )
+
+
+def list_features(features: Sequence[Feature]) -> list[dict[str, Any]]:
+    """Features as bundle.json lists them: with what may be missing, where anything may."""
+    return [
+        one.values()
+        | ({"missing": one.missing} if one.may_miss else {})
+        | ({"other": True} if one.other else {})
+        | ({} if one.have else {"have": False})
+        for one in features
+    ]
 
 
 def name_columns(names: Sequence[str], classes: Sequence[str]) -> Schema:

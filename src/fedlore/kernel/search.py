@@ -8,12 +8,13 @@ too wide, until a row breaks the rule, nothing is left, or the budget is spent.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
 from .cells import after, before
 from .enclosure import Boxes
+from .sources import Table
 
 Array = Any  # of numpy
 ProofStatus = Literal["proved", "refuted", "unknown"]
@@ -39,17 +40,6 @@ class Verdict:
     example: tuple[float, ...] | None = None  # a whole row that breaks the rule
     boxes: int = 0  # how many were looked at
     other: tuple[float, ...] | None = None  # the second row, of a rule about two
-
-
-class Cutting(Protocol):
-    """What is constant on cells: a table."""
-
-    @property
-    def columns(self) -> Sequence[int]: ...
-
-    def cuts(self, column: int) -> Sequence[float]: ...
-
-    def over(self, boxes: Boxes) -> tuple[Array, Array, Array]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +88,7 @@ def decide(
     holds: Holds,
     broken: Broken,
     *,
-    tables: Sequence[Cutting] = (),
+    tables: Sequence[Table] = (),
     columns: Sequence[int] = (),
     marks: Sequence[Sequence[float]] = (),
     budget: int = BUDGET,
@@ -134,7 +124,7 @@ def decide(
 
 def _halve(
     scope: Scope,
-    tables: Sequence[Cutting],
+    tables: Sequence[Table],
     columns: Sequence[int],
     boxes: tuple[Array, Array, Array],
 ) -> tuple[Array, Array] | None:
@@ -160,7 +150,7 @@ def _halve(
 
 
 def _cut_tables(
-    scope: Scope, tables: Sequence[Cutting], low: Array, high: Array
+    scope: Scope, tables: Sequence[Table], low: Array, high: Array
 ) -> tuple[Array, Array]:
     """How much hangs on cutting each box along each column, and where, (b, d) each."""
     weight, at = np.zeros_like(low), np.full_like(low, np.nan)

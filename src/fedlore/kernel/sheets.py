@@ -67,6 +67,11 @@ class Sheet:
     name: str  # empty for CSV
     rows: tuple[tuple[int, tuple[SheetCell, ...]], ...]
 
+    @property
+    def filled(self) -> list[tuple[int, tuple[SheetCell, ...]]]:
+        """The rows in which anything stands."""
+        return [(row, cells) for row, cells in self.rows if any(map(_is_filled, cells))]
+
     def place(self, row: int | None = None, column: str = "") -> Place:
         return Place(self.file, self.name, row, column)
 
@@ -159,7 +164,7 @@ def examine_rules(
     caller says that it reads a whole file, `dated`.
     """
     findings: list[Finding] = []
-    rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
+    rows = page.filled
     if kind not in POLICIES:
         raise KnowledgeError(f"a table is of kind predict or range, got '{kind}'")
     if len(rows) < 2 or len(rows) > MOST_RULES + 1:  # with the header
@@ -215,7 +220,7 @@ def _rule(
     days: dict[str, date | None] = {}
     chosen: tuple[int, ...] = ()
     priority, confidence = 0.0, None
-    if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
+    if len(cells) < len(columns) or any(map(_is_filled, cells[len(columns) :])):
         args = {"cells": len(cells), "columns": len(columns)}
         findings.append(Finding("error", "cell", page.place(row), args, "width"))
     for column, cell in zip(columns, cells, strict=False):
@@ -272,24 +277,23 @@ def _priority(cell: str) -> float:
     return float(text.removeprefix("= "))
 
 
+def _text(cell: SheetCell) -> str:
+    return "" if isinstance(cell, Broken) else cell.strip()
+
+
 def _is_filled(cell: SheetCell) -> bool:
     return isinstance(cell, Broken) or bool(cell.strip())
 
 
 def outcome_texts(page: Sheet, outcome: str | None) -> tuple[str, ...]:
     """The different texts of the outcome column, in their order; a sheet without one has none."""
-    filled = [cells for _, cells in page.rows if any(cells)]
-    if not filled:
-        return ()
+    rows = [[_text(cell) for cell in cells] for _, cells in page.filled]
     wanted = OUTCOMES if outcome is None else (outcome.lower(),)
-    titles = [cell.strip().lower() if isinstance(cell, str) else "" for cell in filled[0]]
+    titles = [title.lower() for title in rows[0]] if rows else []
     place = next((i for i, title in enumerate(titles) if title in wanted), None)
     if place is None:
         return ()
-    texts = (row[place] for row in filled[1:] if len(row) > place)
-    return tuple(
-        dict.fromkeys(text.strip() for text in texts if isinstance(text, str) and text.strip())
-    )
+    return tuple(dict.fromkeys(row[place] for row in rows[1:] if len(row) > place and row[place]))
 
 
 def read_titles(
@@ -301,17 +305,15 @@ def read_titles(
 ) -> list[SheetColumn]:
     """The columns of a table, header given; what is wrong with them joins the findings."""
     row, cells = header
-    columns = []
+    columns: list[SheetColumn] = []
     for position, cell in enumerate(cells, 1):
         try:
-            columns.append(_column(cell, features, outcome))
-            if [column.title for column in columns].count(columns[-1].title) > 1 and columns[
-                -1
-            ].title:
-                raise KnowledgeError(f"column '{columns[-1].title}' is there twice")
+            column = _column(cell, features, outcome)
+            if column.title and column.title in [one.title for one in columns]:
+                raise KnowledgeError(f"column '{column.title}' is there twice")
+            columns.append(column)
         except KnowledgeError as error:
-            title = cell if isinstance(cell, str) and cell.strip() else f"number {position}"
-            place = page.place(row, title[:60])
+            place = page.place(row, (_text(cell) or f"number {position}")[:60])
             findings.append(Finding("error", "header", place, {"error": str(error)}))
     found = [column.title for column in columns if column.role == "then"]
     if len(found) != 1 and not findings:

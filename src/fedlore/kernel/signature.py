@@ -30,7 +30,7 @@ def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid
     values = tomllib.loads(members["knowledge.toml"].decode())
     odd = [keys for keys in unsaid.values() if not set(keys) <= set(AGREED)]
     if odd:
-        raise KnowledgeError(f"the signature speaks of a feature's {', '.join(odd[0])}")
+        raise KnowledgeError(f"the signature covers unknown keys of a feature: {', '.join(odd[0])}")
     kept = {key: value for key, value in values.items() if key not in _BESIDE}
     kept["features"] = [
         {k: v for k, v in one.items() if k not in AGREED} | dict(unsaid.get(one["name"], {}))

@@ -25,6 +25,7 @@ class Table:
     policy: str
     k: int
     trees: tuple[Any, ...] = ()  # a table has no formulas
+    soft = False  # whether any of it holds in most cases only
 
     @cached_property
     def named(self) -> Array:
@@ -99,7 +100,7 @@ class Table:
         if self.policy == "intersect":
             return self.sure(boxes).any(1)
         if self.policy != "unique":
-            return np.ones(len(boxes.low), bool)
+            return np.ones(len(boxes), bool)
         may, _, _ = self.over(boxes)
         return (may @ self.named).sum(1) <= 1
 
@@ -137,6 +138,7 @@ class Limits:
     cells: Any  # Grades, or the Line
     crossed: str
     columns: tuple[int, ...] = ()  # a formula has no thresholds
+    soft = False
 
     @property
     def k(self) -> int:
@@ -168,18 +170,19 @@ class Limits:
 
     def safe(self, boxes: Boxes) -> Array:
         if self.crossed != "error" or self.lower is None or self.upper is None:
-            return np.ones(len(boxes.low), bool)
+            return np.ones(len(boxes), bool)
         return never_above(self.lower, self.upper, boxes)
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class Prediction:
     """A prediction by a formula: the number that it names or its class, or a blurred one."""
 
     tree: Tree
     cells: Any  # Grades, or the Line
     spread: float | None = None
     columns: tuple[int, ...] = ()  # a formula has no thresholds
+    soft = False
 
     @property
     def k(self) -> int:
@@ -189,7 +192,7 @@ class Predicted:
     def trees(self) -> list[Tree]:
         return [self.tree]
 
-    def mostly(self) -> "Predicted":
+    def mostly(self) -> "Prediction":
         """The same where it holds in most cases only."""
         if self.spread is not None:
             raise KnowledgeError("a formula has a spread and a confidence")
@@ -197,7 +200,7 @@ class Predicted:
 
     def may_say(self, boxes: Boxes) -> Array:
         if self.spread is not None:
-            return np.ones((len(boxes.low), self.k), bool)
+            return np.ones((len(boxes), self.k), bool)
         least, most = boxes.bounds(self.tree)
         found: Array = self.cells.touched(least, most) & ~np.isnan(least)[:, None]
         return found
@@ -207,15 +210,16 @@ class Predicted:
         return ~boxes.interval(self.tree).undefined
 
     def safe(self, boxes: Boxes) -> Array:
-        return np.ones(len(boxes.low), bool)
+        return np.ones(len(boxes), bool)
 
 
 @dataclass(frozen=True, eq=False)
 class Soft:
     """A source with a confidence for each rule, or for its formulas."""
 
-    inner: Any  # Table, Predicted or Limits: as if it always held
+    inner: Any  # Table, Prediction or Limits: as if it always held
     shares: Array  # (rules,), or (1,) for formulas; 1 for a rule that always holds
+    soft = True
 
     @property
     def columns(self) -> Any:
@@ -238,7 +242,18 @@ class Soft:
 
     def safe(self, boxes: Boxes) -> Array:
         """It refuses no row."""
-        return np.ones(len(boxes.low), bool)
+        return np.ones(len(boxes), bool)
+
+    def split(self) -> tuple[list[Any], list["Soft"]]:
+        """What of a range always holds, and what holds in most cases only."""
+        if self.trees:
+            return [], [self]
+        table, always = self.inner, self.shares == 1
+        hard, rest = (
+            replace(table, rules=[table.rules[i] for i in np.flatnonzero(some)])
+            for some in (always, ~always)
+        )
+        return [hard] if hard.rules else [], [Soft(rest, self.shares[~always])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +267,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class SoftWeighting:
     """An expert, if there is one, with the odds of ranges that hold in most cases only."""
 
     expert: Any | None
@@ -260,7 +275,7 @@ class Weighed:
 
 
 @dataclass(frozen=True, eq=False)
-class Confused:
+class ConfusedExpert:
     """An expert who is heard through his confusion, (k, k)."""
 
     expert: Any
@@ -277,20 +292,6 @@ def soften(source: Any, confidences: Sequence[float]) -> Any:
     return Soft(source.mostly(), shares)
 
 
-def split(source: Any) -> tuple[list[Any], list[Soft]]:
-    """What of a range always holds, and what holds in most cases only."""
-    if not isinstance(source, Soft):
-        return [source], []
-    if source.trees:
-        return [], [source]
-    table, always = source.inner, source.shares == 1
-    rules = [rule for rule, kept in zip(table.rules, always, strict=True) if kept]
-    others = [rule for rule, kept in zip(table.rules, always, strict=True) if not kept]
-    hard = [Table(table.name, rules, table.policy, table.k)] if rules else []
-    rest = Table(table.name, others, table.policy, table.k)
-    return hard, [Soft(rest, source.shares[~always])]
-
-
 def is_soft(known: Any) -> bool:
     """Whether anything in the prediction holds in most cases only."""
-    return bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)
+    return bool(known.soft) or any(one.soft for one in known.predict.sources)

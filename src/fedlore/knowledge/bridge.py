@@ -6,7 +6,7 @@ from typing import Any
 from ..kernel.expressions import Tree
 from ..kernel.knowledge import Known
 from ..kernel.schema import Schema
-from ..kernel.sources import Grades, Limits, Predicted, Side
+from ..kernel.sources import Grades, Limits, Prediction, Side
 from ..kernel.sources import Table as KernelTable
 from .formulas import Formula, FormulaRange, GradedFormula
 from .tables.table import Table
@@ -24,7 +24,7 @@ def source_of(model: object) -> Any | None:
     if isinstance(model, Table):
         return table_of(model)
     if isinstance(model, GradedFormula) and isinstance(model.formula, Formula):
-        return Predicted(model.formula.tree, Grades(model.edges))
+        return Prediction(model.formula.tree, Grades(model.edges))
     if isinstance(model, FormulaRange):
         sides = [side for side in (model.lower, model.upper) if side is not None]
         if all(isinstance(side, Formula) for side in sides):

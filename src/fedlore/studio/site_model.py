@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..answers import Measured
 from ..bundle import Bundle, read_bundle
-from ..bundle.serve.answer import Answerer, Silent, in_words
+from ..bundle.serve.answer import Answerer, NoAnswer, in_words
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
@@ -47,7 +47,7 @@ class SiteBundle:
             if known is None or known.schema is None or schema.names != known.schema.names:
                 raise FedloreError("the model has other features than the draft")
             return {**in_words(answering(x.double())[0][0]), "name": self._path.name}
-        except (FedloreError, Silent) as error:
+        except (FedloreError, NoAnswer) as error:
             return {"name": self._path.name, "fault": str(error)}
 
 

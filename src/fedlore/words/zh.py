@@ -389,7 +389,6 @@ def _missing(a: Mapping[str, Any]) -> str:
 _SHARED = {
     "network": "共享网络",
     "one_shot": "联邦的一次性模型",
-    "boost": "联邦的提升树",
 }
 
 
@@ -531,7 +530,7 @@ TEXTS: dict[str, str] = {
     "Why": "为什么",
     "Is it still true?": "是否仍然成立？",
     "Day": "日期",
-    "Write down": "记下",
+    "Record": "记下",
     "language": "语言",
     "{low} to {high}": "{low} 到 {high}",
     "{site}: how much {label}?": "{site}：{label} 是多少？",
@@ -556,7 +555,7 @@ TEXTS: dict[str, str] = {
         "单次测量与其均值相差 {noise} {unit}（标准差），模型的均值与真值相差 {ignorance}。"
     ),
     "classes": "个类别",
-    "This row is unlike all that was learned from: more is unknown than noise.": (
+    "This row is unlike the training data: the model knows too little about such rows.": (
         "该行与学习过的所有行都不同：未知多于噪声。"
     ),
     "Some values lie outside the scope that the expert declared: the rules were not made for "
@@ -570,7 +569,7 @@ TEXTS: dict[str, str] = {
     "asking …": "正在询问……",
     "{input} {value}: {answer}": "{input} {value}：{answer}",
     "The service does not answer.": "服务没有应答。",
-    "This token is not the one.": "令牌不对。",
+    "This token is wrong.": "令牌不对。",
     "Model {model} of {day}. What is typed here is answered by this site's own service and goes "
     "nowhere else.": "模型 {model}，{day}。在此输入的内容只由本站点自己的服务回答，不会传到别处。",
     "Measured {label} of the row above": "上面一行测得的 {label}",
@@ -582,8 +581,8 @@ TEXTS: dict[str, str] = {
     "{left} more questions have less.": "另有 {left} 个问题的证据更少。",
     "The measured {label} is not a number.": "测得的 {label} 不是数字。",
     "The measured {label} is missing.": "缺少测得的 {label}。",
-    "Written down: {rows} rows.": "已记下：{rows} 行。",
-    "This row, with this answer and day, is there already.": "这一行连同该答案和日期已经在内。",
+    "Recorded: {rows} rows.": "已记下：{rows} 行。",
+    "This row is already recorded, with this answer and day.": "这一行连同该答案和日期已经在内。",
     # what sets and intervals promise
     "{outside} of these {rows} labels lie outside the range": (
         "这 {rows} 个标签中有 {outside} 个在范围之外"
@@ -831,7 +830,6 @@ TEXTS: dict[str, str] = {
     "federation without knowledge": "没有知识的联邦",
     "federation with knowledge": "有知识的联邦",
     "one-shot model of the federation": "联邦的一次性模型",
-    "boosted trees of the federation": "联邦的提升树",
     "ensemble of all of them": "以上全部的集成",
     "ensemble": "集成",
     "cost of removing": "去掉的代价",

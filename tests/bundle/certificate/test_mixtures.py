@@ -8,7 +8,7 @@ import pytest
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.checker import check, outcome_of
-from fedlore.checker.bundles import mixture_faults, read_weights
+from fedlore.checker.bundles import ensemble_faults, read_weights
 from fedlore.core.one_shot import Link
 from fedlore.models.ensemble import OneShotMember
 
@@ -21,7 +21,7 @@ __all__ = ["site"]
 
 
 def mixed(**settings):
-    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0, link=Link("expert", 0.6)))
+    one_shot = OneShotMember(*one_shot_model(CALM, 4, link=Link("expert", 0.6)))
     settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], one_shot))
     return mixture(known(), CALM, 4, **settings)
 
@@ -124,7 +124,7 @@ ACROSS = {
 @pytest.mark.parametrize("model", ["plain", "mixture"])
 def test_a_row_that_hears_of_others_is_refused(forger, change, model):
     wrong = forger(personal() if model == "plain" else mixed(), change)
-    assert "'allowed' is computed otherwise" in wrong[WHAT]
+    assert "'allowed' is not computed as the knowledge" in wrong[WHAT]
 
 
 @pytest.mark.parametrize("change", ACROSS.values(), ids=ACROSS)
@@ -237,13 +237,13 @@ def test_weights_of_a_bundle_are_looked_at():
     made = bundle_of(mixed(), "north")
     ensemble = json.loads(made.members["bundle.json"])["ensemble"]
     tensors = read_weights(made.members["ensemble.safetensors"])
-    assert mixture_faults(ensemble, tensors) == []
-    assert "sum to" in mixture_faults(ensemble | {"network": 0.9}, tensors)[0]
-    assert "[0, 1]" in mixture_faults(ensemble | {"network": -0.1}, tensors)[0]
+    assert ensemble_faults(ensemble, tensors) == []
+    assert "sum to" in ensemble_faults(ensemble | {"network": 0.9}, tensors)[0]
+    assert "[0, 1]" in ensemble_faults(ensemble | {"network": -0.1}, tensors)[0]
     endless = tensors | {"own.0.weight": np.array([np.inf])}
-    assert mixture_faults(ensemble, endless) == ["'own.0.weight' is not finite"]
+    assert ensemble_faults(ensemble, endless) == ["'own.0.weight' is not finite"]
     turned = tensors | {"one_shot.spread": -tensors["one_shot.spread"]}
-    assert mixture_faults(ensemble, turned) == ["'one_shot.spread' is not above 0"]
+    assert ensemble_faults(ensemble, turned) == ["'one_shot.spread' is not above 0"]
 
 
 def test_a_changed_member_is_found(site, tmp_path):

@@ -49,7 +49,7 @@ def test_a_member_is_held_to_the_manifest(tmp_path):
     assert MANIFEST not in read_members(tmp_path / "site")
     with open(tmp_path / "site" / "card.md", "a") as card:
         card.write("and more")
-    with pytest.raises(KnowledgeError, match="not what its manifest says"):
+    with pytest.raises(KnowledgeError, match="does not match its manifest"):
         read_members(tmp_path / "site")
 
 
@@ -74,14 +74,14 @@ ZERO, ONE = (np.array([i], np.int64) for i in (0, 1))
 
 
 def test_a_sum_within_a_row_is_fine_and_one_over_rows_is_not():
-    for axes, wrong in ((ONE, ""), (ZERO, "goes along the rows"), (-2 * ONE, "along the rows")):
+    for axes, wrong in ((ONE, ""), (ZERO, "runs along the rows"), (-2 * ONE, "along the rows")):
         found = odd(make("ReduceSum", ["rows", "axes"], "sums", keepdims=1), axes=axes)
         assert bool(found) == bool(wrong) and wrong in found
 
 
 def test_the_number_of_rows_is_no_number():
     shape = make("Shape", ["rows"], "size", start=0, end=1)
-    assert "looks at the number of rows" in odd(shape, make("Cast", ["size"], "many", to=1))
+    assert "depends on the number of rows" in odd(shape, make("Cast", ["size"], "many", to=1))
 
 
 WIDE = np.ones((1, 2), np.float32)

@@ -21,7 +21,7 @@ from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.models.regressor import PersonalRegressor
 
-from .worlds import HOLED, SCHEMA, conditions, holed, rows
+from .worlds import HOLED, SCHEMA, drawn_rows, holed, rows
 
 BINS = Bins(0.0, 10.0, 5)
 NUMBERED = Schema(HOLED.features, tuple("abcde"), "strength")
@@ -37,27 +37,17 @@ OUTCOMES = ("[1..4]", "[3..8]", "in 0.5..2.5, 5..7", ">= 2", "<= 6", "[11..12]")
 
 @cache  # strategies are dear to make
 def number_tables(kind, policies):
-    @st.composite
-    def draw_table(draw):
-        cells = {
-            "ash": conditions(),
-            "sulfur": conditions(),
-            "heat": conditions(),
-            "mine": st.sampled_from(("-", "north", "not south", "in south, west")),
-            "then": st.sampled_from(("1.5", "4", "7.25") if kind == "predict" else OUTCOMES),
-        }
-        found = draw(st.lists(st.fixed_dictionaries(cells), min_size=1, max_size=4))
-        policy = draw(st.sampled_from(policies))
+    def table(made):
+        rows, policy = made
         text = io.StringIO()
-        names = [*cells, *(["priority"] if policy == "priority" else [])]
-        writer = csv.DictWriter(text, names)
+        writer = csv.DictWriter(text, list(rows[0]))
         writer.writeheader()
-        extra = [{"priority": draw(st.integers(1, 3))} if len(names) > 5 else {} for _ in found]
-        writer.writerows(row | more for row, more in zip(found, extra, strict=True))
+        writer.writerows(rows)
         sheet = parse_sheet(text.getvalue().encode(), "t.csv")
         return parse_numbers_table(sheet, SCHEMA, kind=kind, policy=policy)
 
-    return draw_table()
+    outcome = st.sampled_from(("1.5", "4", "7.25") if kind == "predict" else OUTCOMES)
+    return drawn_rows(outcome, policies, 4).map(table)
 
 
 @cache

@@ -25,7 +25,6 @@ from fedlore.knowledge import (
     from_torch,
     table_of,
 )
-from fedlore.knowledge.views import Recalibrated
 from fedlore.models.classifier import Personal
 
 from ...laws.versions import ran
@@ -226,13 +225,6 @@ def test_pooling_and_norms_of_images():
     )
     x = torch.rand(4, 1, 6, 6, generator=stream("small images"))
     same(Personal(net), x, shape=(1, 6, 6))
-
-
-def test_an_expert_is_heard_through_his_confusion():
-    expert = table_of([{"ash": "> 5", "then": "III"}], SCHEMA, kind="predict")
-    confusion = torch.tensor([[0.7, 0.1, 0.1, 0.1]] * 4, dtype=torch.float64)
-    knowledge = Knowledge(Recalibrated(expert, confusion), trust=0.5, schema=SCHEMA)
-    same(Personal(mlp(4, 4), knowledge), rows(np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("hears", [False, True])

@@ -72,36 +72,29 @@ def conditions():
     )
 
 
+@st.composite
+def drawn_rows(draw, outcome, policies, most):
+    """Rows of a table with the outcome drawn, and its policy."""
+    cells = {
+        "ash": conditions(),
+        "sulfur": conditions(),
+        "heat": conditions(),
+        "mine": st.sampled_from(("-", "north", "not south", "in south, west")),
+        "then": outcome,
+    }
+    found = draw(st.lists(st.fixed_dictionaries(cells), min_size=1, max_size=most))
+    policy = draw(st.sampled_from(policies))
+    if policy == "priority":
+        found = [row | {"priority": draw(st.integers(1, 3))} for row in found]
+    return found, policy
+
+
 @cache
 def tables(kind, policies):
-    @st.composite
-    def draw_table(draw):
-        outcome = (
-            st.sampled_from(CLASSES)
-            if kind == "predict"
-            else st.sampled_from(("I..III", "II..IV", "II, III", "all", "not III", "II"))
-        )
-        rows = draw(
-            st.lists(
-                st.fixed_dictionaries(
-                    {
-                        "ash": conditions(),
-                        "sulfur": conditions(),
-                        "heat": conditions(),
-                        "mine": st.sampled_from(("-", "north", "not south", "in south, west")),
-                        "then": outcome,
-                    }
-                ),
-                min_size=1,
-                max_size=6,
-            )
-        )
-        policy = draw(st.sampled_from(policies))
-        if policy == "priority":
-            rows = [row | {"priority": draw(st.integers(1, 3))} for row in rows]
-        return table_of(rows, SCHEMA, kind=kind, policy=policy)
-
-    return draw_table()
+    sets = ("I..III", "II..IV", "II, III", "all", "not III", "II")
+    outcome = st.sampled_from(CLASSES if kind == "predict" else sets)
+    found = drawn_rows(outcome, policies, 6)
+    return found.map(lambda made: table_of(made[0], SCHEMA, kind=kind, policy=made[1]))
 
 
 @cache

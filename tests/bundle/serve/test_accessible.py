@@ -18,15 +18,12 @@ def test_the_page_breaks_no_rule_of_accessibility(tmp_path, made, dark):
     script = axe()
     row = {grades: "99\t1000\tA", number: "0.5\t0"}[made]
     write_bundle(made(), tmp_path / "plant.lore")
+    monitor = ("--monitor", str(tmp_path / "a.monitor"))
     with (
-        serving(tmp_path / "plant.lore", *INSIST, "--monitor", str(tmp_path / "a.monitor")) as (
-            _,
-            port,
-            _,
-        ),
+        serving(tmp_path / "plant.lore", *INSIST, *monitor) as service,
         browsing(tmp_path / "profile") as page,
     ):
-        page.open(f"http://127.0.0.1:{port}/", width=400, dark=dark)
+        page.open(service.address, width=400, dark=dark)
         page.wait("!document.getElementById('main').hidden")
         page.wait("document.querySelectorAll('#questions tr').length")
         assert violations(page, script) == []

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import torch
 
-from fedlore.bundle.serve.answer import DIRECT, Answerer, Batcher, Silent
+from fedlore.bundle.serve.answer import DIRECT, Answerer, Batcher, NoAnswer
 
 from .sites import crossing, grades
 
@@ -72,7 +72,7 @@ def test_many_rows_do_not_wait_in_the_queue():
 def test_one_bad_row_spoils_no_other_request():
     good, bad = (torch.tensor([[0.0, b]], dtype=torch.float64) for b in (-1.0, 1.0))
     found = gathered(Answerer.of(crossing()), [good, bad, good])
-    assert [isinstance(f, Silent) for f in found] == [False, True, False]
+    assert [isinstance(f, NoAnswer) for f in found] == [False, True, False]
     assert found[1].row == 1
 
 

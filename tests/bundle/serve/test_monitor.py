@@ -100,7 +100,7 @@ def test_what_is_taken_is_on_the_disk_and_a_new_service_goes_on(tmp_path):
         (GOOD | {"measured": None}, "must be one of III, II, I, got None", "grade"),
         ({"row": ROW}, "'measured' is missing", "measured"),
         ({"measured": "II"}, "'row' is missing", "row"),
-        (GOOD | {"id": 3}, "there is no 'id' beside row, measured, day", None),
+        (GOOD | {"id": 3}, "unknown key 'id'; known: row, measured, day", None),
         (GOOD | {"row": ROW | {"ash": None}}, "column 'ash': the value is missing", "ash"),
         (GOOD | {"row": ROW | {"seam": "Z"}}, "must be one of A, B, C, got 'Z'", "seam"),
         (GOOD | {"day": 20260601}, "day must be text of at most 40 ASCII characters", "day"),

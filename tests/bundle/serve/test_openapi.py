@@ -44,36 +44,21 @@ def findings(app, examples, token=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUNDLES)
-def test_schemathesis_finds_nothing(name):
-    found, checked = findings(make_app(BUNDLES[name]()), 10)
+@pytest.mark.parametrize(
+    ("name", "examples", "least", "how"),
+    [
+        *((name, 10, 100, "open") for name in BUNDLES),
+        ("grades", 10, 100, "behind a token"),
+        *((name, 40, 200, "with measured rows") for name in BUNDLES),
+        *((name, 500, 500, "open") for name in BUNDLES),
+    ],
+)
+def test_schemathesis_finds_nothing(name, examples, least, how, tmp_path):
+    bundle, token = BUNDLES[name](), TOKEN if "token" in how else None
+    record = open_record(tmp_path / "a.monitor", bundle) if "measured" in how else None
+    found, checked = findings(make_app(bundle, token=token, record=record), examples, token)
     assert found == []
-    assert checked > 100
-
-
-@pytest.mark.slow
-def test_schemathesis_finds_nothing_behind_a_token():
-    found, checked = findings(make_app(grades(), token=TOKEN), 10, TOKEN)
-    assert found == []
-    assert checked > 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BUNDLES)
-def test_schemathesis_finds_nothing_where_measured_rows_are_taken(name, tmp_path):
-    bundle = BUNDLES[name]()
-    app = make_app(bundle, record=open_record(tmp_path / "a.monitor", bundle))
-    found, checked = findings(app, 40)
-    assert found == []
-    assert checked > 200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BUNDLES)
-def test_schemathesis_finds_nothing_in_many_examples(name):
-    found, checked = findings(make_app(BUNDLES[name]()), 500)
-    assert found == []
-    assert checked > 500
+    assert checked > least
 
 
 @pytest.mark.slow

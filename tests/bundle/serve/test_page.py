@@ -27,8 +27,8 @@ def place(tmp_path_factory):
     """The address of a service for grades."""
     path = tmp_path_factory.mktemp("bundle") / "plant.lore"
     write_bundle(grades(), path)
-    with serving(path, *INSIST) as (_, port, _):
-        yield f"http://127.0.0.1:{port}/"
+    with serving(path, *INSIST) as service:
+        yield service.address
 
 
 def visit(browser, place, **window):
@@ -92,8 +92,8 @@ def test_titles_of_data_files_are_known_to_the_page(browser, tmp_path):
     ash, *others = SCHEMA.features
     schema = replace(SCHEMA, features=(replace(ash, column="ash content"), *others))
     write_bundle(grades(schema=schema), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore", *INSIST) as (_, port, _):
-        visit(browser, f"http://127.0.0.1:{port}/")
+    with serving(tmp_path / "plant.lore", *INSIST) as service:
+        visit(browser, service.address)
         assert browser.ask("document.querySelector('[for=f-ash]').textContent").startswith(
             "ash content"
         )
@@ -171,8 +171,8 @@ def test_what_the_service_says_is_never_run_as_code(browser, place):
 
 def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
     write_bundle(number(), tmp_path / "number.lore")
-    with serving(tmp_path / "number.lore") as (_, port, _):
-        visit(browser, f"http://127.0.0.1:{port}/", width=400)
+    with serving(tmp_path / "number.lore") as service:
+        visit(browser, service.address, width=400)
         browser.fill("paste", "0.5\t0")
         press(browser)
         assert browser.text("allowed").startswith("0 to 2; with 90 % from ")
@@ -192,14 +192,10 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
 @pytest.mark.parametrize("width", [1280, 400])
 def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_path, width):
     write_bundle(grades(), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore", *INSIST, "--monitor", str(tmp_path / "a.monitor")) as (
-        _,
-        port,
-        _,
-    ):
-        place = f"http://127.0.0.1:{port}"
-        httpx.post(place + "/measured", json=drawn(120)).raise_for_status()
-        visit(browser, place + "/", width=width)
+    monitor = ("--monitor", str(tmp_path / "a.monitor"))
+    with serving(tmp_path / "plant.lore", *INSIST, *monitor) as service:
+        httpx.post(service.address + "measured", json=drawn(120)).raise_for_status()
+        visit(browser, service.address, width=width)
         browser.wait("document.querySelectorAll('#questions tr').length")
         assert "practice.csv, row 2: no longer right" in browser.text("alarms")
         bring = "document.querySelector('#bring button').click()"
@@ -209,7 +205,7 @@ def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_pat
         settle(browser)
         browser.fill("label-measured", "II")
         browser.fill("day", "<b>today</b>")
-        for said in ("Written down: 121 rows.", "This row, with this answer and day, is there"):
+        for said in ("Recorded: 121 rows.", "This row is already recorded"):
             browser.ask(bring)
             browser.wait(f"document.getElementById('brought').textContent.startsWith('{said}')")
         assert browser.ask("document.documentElement.scrollWidth") <= width
@@ -225,12 +221,9 @@ def test_a_page_without_a_record_asks_for_nothing_measured(browser, place):
 
 def test_a_token_is_asked_for_and_used(browser, tmp_path):
     write_bundle(grades(), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore", *INSIST, environment={"FEDLORE_TOKEN": TOKEN}) as (
-        _,
-        port,
-        _,
-    ):
-        browser.open(f"http://127.0.0.1:{port}/")
+    token = {"FEDLORE_TOKEN": TOKEN}
+    with serving(tmp_path / "plant.lore", *INSIST, environment=token) as service:
+        browser.open(service.address)
         browser.wait("!document.getElementById('door').hidden")
         assert browser.ask("document.getElementById('main').hidden")
         assert browser.complaints == []

@@ -36,11 +36,9 @@ def post(port, body, **headers):
 
 @pytest.mark.slow
 def test_it_answers_refuses_and_stops_when_it_is_told(path):
-    with serving(path, *INSIST, "--max-body", "500", environment={"FEDLORE_TOKEN": TOKEN}) as (
-        process,
-        port,
-        line,
-    ):
+    token = {"FEDLORE_TOKEN": TOKEN}
+    with serving(path, *INSIST, "--max-body", "500", environment=token) as service:
+        process, port, line = service
         assert "needs a token" in line
         row = json.dumps(ROW).encode()
         lock = {"Authorization": f"Bearer {TOKEN}"}

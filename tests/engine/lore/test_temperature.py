@@ -11,7 +11,6 @@ from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.temperature import (
     NETWORK,
     _Number,
-    apply_temperature,
     best_factor,
     number_width,
 )
@@ -63,9 +62,9 @@ def _few(seed):
 def test_a_sharper_member_is_steeper_by_the_factor():
     none = torch.zeros(0, dtype=torch.float64)
     body = Linear(none, none, none.reshape(0, 1), torch.ones(1, dtype=torch.float64))
-    assert apply_temperature(OrderMember("m", body, False, False, 1.0, 12), 4.0).width == 0.5
+    assert OrderMember("m", body, False, False, 1.0, 12).with_temperature(4.0).width == 0.5
     assert (
-        apply_temperature(ClassMember("m", body, False, False, 2.0), 1.5).inverse_temperature == 3.0
+        ClassMember("m", body, False, False, 2.0).with_temperature(1.5).inverse_temperature == 3.0
     )
     # a bell of half the width is the bell to the fourth, far from its ends
     place = torch.tensor([9.0], dtype=torch.float64)

@@ -4,7 +4,7 @@ A fact is a number for a row and a question, or nothing where the row says nothi
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from ...kernel.dates import stretches_of
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
-from ...knowledge.soft import SoftFormulas, SoftRange
+from ...knowledge.soft import SoftFormulas
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.tables.numbers import NumberTable
 from ...knowledge.tables.soft import SoftTable
@@ -103,8 +103,8 @@ def _read_day(text: str) -> date | None:
     found = read_date(text) if text.strip() else None
     if found is None and text.strip():
         raise FedloreError(
-            f"the day {text[:40]!r} of a row is no date, and the rules of this bundle have dates: "
-            "write it as 2025-06-01"
+            f"the day {text[:40]!r} of a row is not a date, and the rules of this bundle have "
+            "dates: write it as 2025-06-01"
         )
     return found
 
@@ -143,28 +143,25 @@ def _ask_inputs(schema: Schema, rows: Tensor) -> Iterator[Fact]:
 def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
     """Rules of tables one by one, other sources as a whole."""
     for place, (leaf, seen) in enumerate(_leaves(model, x), 1):
-        if isinstance(leaf, Table | NumberTable):
-            yield from _ask_rules(leaf, seen, y, kind)
-            continue
-        if isinstance(leaf, SoftTable | SoftFormulas):
-            yield from _ask_soft(leaf, seen, y, place)
-            continue
-        source = kind_of_model(leaf)
-        what = type(leaf).__name__ if source is None else source.name
-        if kind == "range":
-            allowed = allow(leaf, seen)
-            fault = axis_of(allowed).find_outside(allowed, y).double()
-        else:
-            said = hear(leaf, seen)
-            axis = axis_of(said)
-            fault = torch.where(axis.speaks(said), axis.miss(said, y), torch.nan)
         side = "range" if kind == "range" else "prediction"
-        yield Fact(Question(f"{side} {place} ({what})", kind), fault)
+        ask: Callable[..., Iterator[Fact]] = _ASKS.get(type(leaf), _ask_whole)
+        yield from ask(leaf, seen, y, kind, f"{side} {place}")
 
 
-def _ask_rules(
-    model: Table | NumberTable, x: Tensor, y: Tensor, kind: QuestionKind
-) -> Iterator[Fact]:
+def _ask_whole(model: Any, x: Tensor, y: Tensor, kind: QuestionKind, place: str) -> Iterator[Fact]:
+    source = kind_of_model(model)
+    what = type(model).__name__ if source is None else source.name
+    if kind == "range":
+        allowed = allow(model, x)
+        fault = axis_of(allowed).find_outside(allowed, y).double()
+    else:
+        said = hear(model, x)
+        axis = axis_of(said)
+        fault = torch.where(axis.speaks(said), axis.miss(said, y), torch.nan)
+    yield Fact(Question(f"{place} ({what})", kind), fault)
+
+
+def _ask_rules(model: Any, x: Tensor, y: Tensor, kind: QuestionKind, _: str) -> Iterator[Fact]:
     """Each rule where it speaks: of a prediction the one that is heard, of a range all that hit."""
     table = model.table
     lacking = find_lacking(table, x).unsqueeze(1)
@@ -172,15 +169,18 @@ def _ask_rules(
     hits[~lacking.squeeze(1)] = table.hits(x[~lacking.squeeze(1)])
     hits = table.first_of(hits)
     for index, rule in enumerate(table.rules):
-        wrong = _wrong_by(model, rule, y)
+        wrong = _WRONG_BY[type(model)](model, rule, y)
         values = torch.where(hits[:, index], wrong.double(), torch.nan)
         yield Fact(Question(f"{table.place}, {table.label(index)}", kind), values)
 
 
-def _wrong_by(model: Table | NumberTable, rule: Rule, y: Tensor) -> Tensor:
-    """Whether a rule is wrong about each label; of one that names a number, by how much."""
-    if isinstance(model, Table):
-        return ~torch.isin(y, torch.tensor(rule.outcome))
+def _wrong_class(_: Table, rule: Rule, y: Tensor) -> Tensor:
+    """Whether a rule is wrong about each label."""
+    return ~torch.isin(y, torch.tensor(rule.outcome))
+
+
+def _wrong_number(model: NumberTable, rule: Rule, y: Tensor) -> Tensor:
+    """By how much a rule that names a number is wrong; of one that limits it, whether it is."""
     pairs = model.sets[rule.outcome[0]]
     if model.table.kind == "predict":
         return (y - pairs[0][0]).abs()
@@ -188,17 +188,26 @@ def _wrong_by(model: Table | NumberTable, rule: Rule, y: Tensor) -> Tensor:
     return ~torch.stack(inside).any(0)
 
 
-def _ask_soft(model: SoftRange, x: Tensor, y: Tensor, place: int) -> Iterator[Fact]:
+def _ask_soft(model: Any, x: Tensor, y: Tensor, _: QuestionKind, place: str) -> Iterator[Fact]:
     """What holds in most cases only, held to how often it says itself that it holds."""
     whole = ~find_lacking(model, x)
     for one in model.statements(x):
         wrong = (~one.right(y)).double()
-        name = f"prediction {place} ({one.name})"
-        if isinstance(model, SoftTable):
-            name = f"{model.table.place}, {one.name}"
+        table = getattr(model, "table", None)
+        name = f"{place} ({one.name})" if table is None else f"{table.place}, {one.name}"
         admitted = None if one.confidence == 1.0 else 1.0 - one.confidence
         values = torch.where(one.spoken & whole, wrong, torch.nan)
         yield Fact(Question(name, "rule"), values, admitted)
+
+
+#: How sources are asked of which more is known than what they say as a whole.
+_ASKS: dict[type, Callable[..., Iterator[Fact]]] = {
+    Table: _ask_rules,
+    NumberTable: _ask_rules,
+    SoftTable: _ask_soft,
+    SoftFormulas: _ask_soft,
+}
+_WRONG_BY: dict[type, Callable[..., Tensor]] = {Table: _wrong_class, NumberTable: _wrong_number}
 
 
 def _leaves(model: Any, x: Tensor) -> Iterator[tuple[Any, Tensor]]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.statistics import Reals, wilson
-from ...core.store import alone, write_private
+from ...core.store import hold_lock, write_private
 from ...errors import FedloreError
 from ..header import Bundle
 from .facts import Fact, Question, find_facts
@@ -102,9 +103,8 @@ class Record:
             self._take(json.loads(line))
         return len(new)
 
-    def _take(self, line: Mapping[str, object]) -> None:
-        facts = line["facts"]
-        assert isinstance(facts, dict)
+    def _take(self, line: Mapping[str, Any]) -> None:
+        facts = dict(line["facts"])
         self.rows.append(str(line["row"]).partition("-")[0])  # older records count equal ones
         self.days.append(str(line["day"]))
         self.lots.append(str(line["lot"]) if self.in_lots else "")
@@ -122,7 +122,7 @@ def lock_record(
     alarm: float = 0.05,
 ) -> Iterator[Record]:
     """A record to write to, which nobody else may hold until the end of the block."""
-    with alone(path.with_name(f".{path.name}.lock"), f"a monitor that writes to '{path}'"):
+    with hold_lock(path.with_name(f".{path.name}.lock"), f"a monitor that writes to '{path}'"):
         yield open_record(path, bundle, reference=reference, in_lots=in_lots, alarm=alarm)
 
 
@@ -164,7 +164,7 @@ def read_record(path: Path) -> Record:
     for number, line in enumerate(lines[1:-1], 2):  # behind the last end of a line: half a line
         try:
             found._take(json.loads(line))
-        except (ValueError, KeyError, TypeError, AssertionError):
+        except (ValueError, KeyError, TypeError):
             raise FedloreError(f"{path}: line {number} cannot be read") from None
     return found
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...answers import Bins
 from ...core.store import write_whole
 from ...errors import FedloreError
-from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Node, Ops, dtype_of
+from ...kernel.graph.ops import DOUBLE, SINGLE, NamedOps, Node
 from ...knowledge import Schema
 
 OPSET = 17  # LayerNormalization is the youngest operator in use
@@ -26,10 +26,8 @@ def onnx_package() -> Any:
         raise FedloreError("an ONNX graph needs: pip install 'fedlore[onnx]'") from error
 
 
-class Builder(Ops):
-    """The backend that emits a graph: collects nodes one by one, a value is known by its name."""
-
-    arithmetic = True
+class Builder(NamedOps):
+    """The backend that emits a graph: it collects nodes one by one."""
 
     def __init__(self) -> None:
         self.onnx = onnx_package()
@@ -40,16 +38,10 @@ class Builder(Ops):
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Node] = {}
         self._count = 0
 
-    def ops(self, kind: str, *inputs: Node, results: int, **attributes: Any) -> list[Node]:
-        out = [self.fresh(kind.lower()) for _ in range(results)]
-        names = [one.own for one in inputs]
-        self.nodes.append(self.onnx.helper.make_node(kind, names, out, **attributes))
-        types = (dtype_of(kind, inputs, attributes), INT64)  # TopK has places behind the numbers
-        return list(map(self.named, out, types))
-
-    def named(self, name: str, dtype: Any) -> Node:
-        """A value that a node makes, or will."""
-        return Node(self, name, dtype)
+    def make(self, kind: str, inputs: list[str], count: int, about: dict[str, Any]) -> list[str]:
+        out = [self.fresh(kind.lower()) for _ in range(count)]
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, out, **about))
+        return out
 
     def fresh(self, stem: str) -> str:
         self._count += 1
@@ -94,7 +86,7 @@ def finish_graph(
         helper.make_tensor_value_info(one.name, getattr(proto, one.kind), ["n", *one.shape])
         for one in results
     ]
-    names = {one.value.own: one.name for one in results}
+    names = {one.value.name: one.name for one in results}
     for node in build.nodes:
         for part in (node.input, node.output):
             part[:] = [names.get(value, value) for value in part]
@@ -113,11 +105,7 @@ def describe_graph(schema: Schema | None, *, bins: Bins | None = None) -> dict[s
     found = {"fedlore.format": GRAPH_FORMAT, "fedlore.opset": str(OPSET)}
     if schema is None:
         return found
-    features = [
-        {"name": f.name, "unit": f.unit, "levels": f.levels} | _scope(f.low, f.high)
-        for f in schema.features
-    ]
-    found["fedlore.features"] = json.dumps(features)
+    found["fedlore.features"] = json.dumps([feature.values() for feature in schema.features])
     if bins is None:
         return found | {"fedlore.classes": json.dumps(schema.classes)}
     target = {"name": schema.label, "unit": schema.unit, "lower": bins.lower, "upper": bins.upper}
@@ -142,8 +130,3 @@ def _drop_unused(build: Builder, outputs: Sequence[str]) -> tuple[list[Any], lis
             nodes.append(node)
             wanted |= set(node.input)
     return nodes[::-1], [tensor for tensor in build.initializers if tensor.name in wanted]
-
-
-def _scope(low: float, high: float) -> dict[str, float | None]:
-    """The ends of a scope; JSON has no infinite numbers."""
-    return {"low": low if np.isfinite(low) else None, "high": high if np.isfinite(high) else None}

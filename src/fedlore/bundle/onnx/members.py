@@ -1,4 +1,4 @@
-"""The members of a mixture as nodes: each masked, then softmaxed, then weighed."""
+"""The members of an ensemble as nodes: each masked, then softmaxed, then weighed."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,6 @@ import torch
 
 from ...core.lipschitz import Lipschitz
 from ...core.one_shot import STEEPNESS, OneShot
-from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
@@ -26,6 +25,8 @@ from .bells import bend_nodes, heard_nodes, normal_cells, place_nodes, sight_nod
 from .builder import Builder
 from .networks import network, shape_nodes
 from .sources import Rows
+
+_More = Callable[[Value, Callable[[str], Value]], list[Value]]  # further columns, of z and weights
 
 
 def mixed_parts(
@@ -163,39 +164,44 @@ def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:
         parts.append(_pairs(build, bounded, *torch.triu_indices(d, d, 1).tolist()))
     for at in basis.places:
         parts.append(build.op("Tanh", (x - at) * STEEPNESS))
-    if basis.random:
-        draw = stream("random features", basis.seed)
-        ways = torch.randn(d, basis.random, generator=draw, dtype=torch.float64) / basis.reach
-        turn = 2.0 * math.pi * torch.rand(basis.random, generator=draw, dtype=torch.float64)
-        # the sine of a quarter more: runtimes have no cosine in double precision
-        turn = turn + math.pi / 2
-        angle = build.op("MatMul", x, build.constant(ways.numpy(), DOUBLE))
-        angle = angle + build.constant(turn.numpy(), DOUBLE)
-        parts.append(build.op("Sin", angle) * math.sqrt(2.0))
     return parts[0] if len(parts) == 1 else build.concat(*parts)
 
 
 def body_nodes(build: Builder, inputs: Value, body: Body, name: str) -> Value:
     """(n, i) float32 -> (n, o) double."""
-    if isinstance(body, Trees):
-        return _trees(build, inputs, body, name)
+    return _BODIES[type(body)](build, inputs, body, name)
+
+
+def _terms(build: Builder, inputs: Value, body: Any, name: str, more: _More | None = None) -> Value:
+    """A weight for each column and for what `more` makes of the columns."""
 
     def own(part: str) -> Value:
-        values = getattr(body, part).double().cpu().numpy()
-        return build.weight(f"{name}.{part}", values)
+        return build.weight(f"{name}.{part}", getattr(body, part).double().cpu().numpy())
 
-    if isinstance(body, Bent):
-        low, high = (build.constant(t.cpu().numpy()[None]) for t in (body.low, body.high))
-        cut = build.columns(inputs, body.column.tolist())
-        inputs = build.smaller(build.larger(cut, low), high)
     z = (build.cast(inputs, DOUBLE) - own("mean")) / own("scale")
-    if isinstance(body, Waves):
-        angle = build.op("MatMul", z, own("frequency"))
-        z = build.concat(z, build.op("Sin", angle), build.op("Sin", angle + math.pi / 2))
-    elif isinstance(body, Linear) and body.quadratic:
-        i = len(body.mean)
-        z = build.concat(z, _pairs(build, z, *torch.triu_indices(i, i).tolist()))
+    if more is not None:
+        z = build.concat(z, *more(z, own))
     return build.op("MatMul", z, own("weight")) + own("constant")
+
+
+def _linear(build: Builder, inputs: Value, body: Linear, name: str) -> Value:
+    first, second = torch.triu_indices(len(body.mean), len(body.mean)).tolist()
+    squares = (lambda z, _: [_pairs(build, z, first, second)]) if body.quadratic else None
+    return _terms(build, inputs, body, name, squares)
+
+
+def _bent(build: Builder, inputs: Value, body: Bent, name: str) -> Value:
+    low, high = (build.constant(t.cpu().numpy()[None]) for t in (body.low, body.high))
+    cut = build.between(build.columns(inputs, body.column.tolist()), low, high)
+    return _terms(build, cut, body, name)
+
+
+def _waves(build: Builder, inputs: Value, body: Waves, name: str) -> Value:
+    def sines(z: Value, own: Callable[[str], Value]) -> list[Value]:
+        angle = build.op("MatMul", z, own("frequency"))
+        return [build.op("Sin", angle), build.op("Sin", angle + math.pi / 2)]
+
+    return _terms(build, inputs, body, name, sines)
 
 
 def _pairs(build: Builder, z: Value, first: list[int], second: list[int]) -> Value:
@@ -255,3 +261,11 @@ def encode_nodes(build: Builder, scaler: Scaler | None) -> Value:
             value = build.cast(build.equal(value, places), SINGLE)
         parts += [value, build.cast(hole, SINGLE)] if one.missing else [value]
     return build.concat(*parts)
+
+
+_BODIES: dict[type, Callable[..., Value]] = {
+    Linear: _linear,
+    Bent: _bent,
+    Trees: _trees,
+    Waves: _waves,
+}

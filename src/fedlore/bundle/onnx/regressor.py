@@ -1,6 +1,6 @@
 """One site's model of a number as one ONNX graph: raw columns in, number, interval and set out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def regressor_to_onnx(
     reliance = about.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
     if personal.ensemble is not None:
         own = personal.ensemble.expert if trust is None else reliance
-        number = _mixture(build, x, personal.ensemble, learned, between, known, cut, own)
+        number = _ensemble(build, x, personal.ensemble, learned, between, known, cut, own)
         found = spread_nodes(build, hard_nodes(build, number, personal.ensemble.width, cut), cut)
     elif about.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, known.point, reliance)
@@ -126,7 +126,7 @@ def _ends(build: Builder, cut: BinNodes) -> tuple[Value, Value]:
     )
 
 
-def _mixture(
+def _ensemble(
     build: Builder,
     x: Value,
     ensemble: Ensemble,
@@ -136,7 +136,7 @@ def _mixture(
     cut: BinNodes,
     expert: Any,  # his weight, of all rows or of each (n, 1)
 ) -> Value:
-    """The number of a mixture, (n, 1), in the set."""
+    """The number of an ensemble, (n, 1), in the set."""
     low, high = _ends(build, cut)
     start = middle = (low + high) * 0.5
     if known.point is not None:
@@ -148,7 +148,7 @@ def _mixture(
         return nearest(build, cut.sets, build.where(odd, start, value))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
-    shared: Value | None = None
+    shared: list[Value] = []  # the number of the one-shot model, which others may correct
 
     def own_number(member: NumberMember, name: str) -> Value:
         inputs = build.op("Flatten", x, axis=1)
@@ -156,18 +156,20 @@ def _mixture(
         value = body_nodes(build, inputs, member.body, name)
         return value + start if member.over else value
 
+    def one_shot(member: OneShotMember, name: str) -> Value:
+        at, _ = one_shot_nodes(build, x, heard, member, name)
+        shared.append(within(_number_at(build, at, cut.bins)))
+        return shared[0]
+
+    kinds: dict[type, Callable[[Any, str], Value]] = {
+        NumberMember: lambda member, name: within(own_number(member, name)),
+        OneShotMember: one_shot,
+        CorrectedMember: lambda member, name: within(shared[0] + own_number(member.own, name)),
+    }
     for place, member in enumerate(ensemble.members):
-        name = f"ensemble.{place}"
-        if isinstance(member, NumberMember):
-            parts.append(within(own_number(member, name)))
-        elif isinstance(member, OneShotMember):
-            at, _ = one_shot_nodes(build, x, heard, member, name)
-            shared = within(_number_at(build, at, cut.bins))
-            parts.append(shared)
-        elif isinstance(member, CorrectedMember) and shared is not None:
-            parts.append(within(shared + own_number(member.own, name)))
-        else:
+        if type(member) not in kinds:
             raise unknown_member(member)
+        parts.append(kinds[type(member)](member, f"ensemble.{place}"))
     weights = np.array(shares_of(ensemble))[:, None]
     mixed = build.op("MatMul", build.concat(*parts), build.constant(weights, DOUBLE))
     if known.point is not None and expert:

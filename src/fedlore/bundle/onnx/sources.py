@@ -31,7 +31,7 @@ from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Answer, Value
 from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
 from ...kernel.schema import Feature
-from ...kernel.sources import Confused, Grades, Limits, Predicted, Side, Soft, Weighed
+from ...kernel.sources import ConfusedExpert, Grades, Limits, Prediction, Side, Soft, SoftWeighting
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
@@ -40,7 +40,7 @@ from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftForm
 from ...knowledge.intervals import Band, Between
 from ...knowledge.missing import join_columns, knows_holes, list_columns
 from ...knowledge.models import Knowledge
-from ...knowledge.soft import Softened, SoftFormulas, SoftRange
+from ...knowledge.soft import Softened, SoftFormulas
 from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.tables.numbers import NumberTable
@@ -74,7 +74,7 @@ class Rows(NumberView):
         form = FORMS.get(type(source))
         if form is not None:
             known = form(source)
-            if self.rank != 2 and not isinstance(known, Side | Confused):
+            if self.rank != 2 and not isinstance(known, Side | ConfusedExpert):
                 raise KnowledgeError(
                     f"a table or a formula needs rows of numbers, these have {self.rank - 1} axes"
                 )
@@ -189,9 +189,9 @@ def tree_of(formula: Any) -> Tree:
     return formula.tree
 
 
-def _graded(model: GradedFormula | SoftFormula) -> Predicted:
+def _graded(model: GradedFormula | SoftFormula) -> Prediction:
     spread = getattr(model, "spread", None)
-    return Predicted(tree_of(model.formula), Grades(model.edges), spread)
+    return Prediction(tree_of(model.formula), Grades(model.edges), spread)
 
 
 def _limits(model: FormulaRange) -> Limits:
@@ -199,10 +199,12 @@ def _limits(model: FormulaRange) -> Limits:
     return Limits(low, high, Grades(model.edges), model.crossed)
 
 
-def _soft(model: SoftRange) -> Soft:
-    if isinstance(model, SoftTable):
-        shares = np.array([model.confidences[index] for index in model.table.order])
-        return Soft(table_of(model.table), shares)
+def _soft_table(model: SoftTable) -> Soft:
+    shares = np.array([model.confidences[index] for index in model.table.order])
+    return Soft(table_of(model.table), shares)
+
+
+def _soft_formulas(model: SoftFormulas) -> Soft:
     return Soft(FORMS[type(model.model)](model.model), np.array([model.confidence]))
 
 
@@ -211,10 +213,10 @@ def _average(model: Average) -> Side:
     return Side(model.predictions, "average", weights=tuple(weights))
 
 
-def _confused(model: Recalibrated) -> Confused:
+def _confused_expert(model: Recalibrated) -> ConfusedExpert:
     if model.expert is None:
-        raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
-    return Confused(model.expert, model.confusion.double().cpu().numpy())
+        raise KnowledgeError("the expert's rows came with the data: there is no expert to compile")
+    return ConfusedExpert(model.expert, model.confusion.double().cpu().numpy())
 
 
 #: The models that the kernel knows, as it knows them; what they combine are still models.
@@ -227,10 +229,10 @@ FORMS: dict[type, Callable[[Any], Any]] = {
     AnyOf: lambda model: Side(model.ranges, "any"),
     FirstOf: lambda model: Side(model.predictions, "first"),
     Average: _average,
-    Recalibrated: _confused,
-    Softened: lambda model: Weighed(model.expert, [_soft(one) for one in model.ranges]),
-    SoftTable: _soft,
-    SoftFormulas: _soft,
+    Recalibrated: _confused_expert,
+    Softened: lambda model: SoftWeighting(model.expert, [FORMS[type(r)](r) for r in model.ranges]),
+    SoftTable: _soft_table,
+    SoftFormulas: _soft_formulas,
 }
 
 
@@ -292,7 +294,7 @@ def _onnx(rows: Rows, model: OnnxModel) -> Answer:
     known = {tensor.name for tensor in graph.initializer}
     entry = next(value for value in graph.input if value.name not in known)
     seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
-    build.nodes.append(onnx.helper.make_node("Identity", [seen.own], [entry.name]))
+    build.nodes.append(onnx.helper.make_node("Identity", [seen.name], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
     output = model.output()

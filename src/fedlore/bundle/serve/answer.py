@@ -47,12 +47,14 @@ class RowAnswer(BaseModel):
         "promises nothing"
     )
     noise: float | None = Field(
-        description="sd of one test about its mean, in classes or units of the number; null where "
+        description="standard deviation of one test, in classes or units of the number; null where "
         "the model cannot tell"
     )
-    ignorance: float | None = Field(description="sd of the model's own mean; null likewise")
+    ignorance: float | None = Field(
+        description="standard deviation of the model's mean; null likewise"
+    )
     far: bool | None = Field(
-        description="whether ignorance is the larger: a row unlike all that was learned from"
+        description="whether ignorance is the larger: the row is unlike the training data"
     )
     expert: str | float | None = Field(
         description="the expert's own prediction; null if he names no single one"
@@ -102,8 +104,8 @@ class Problem(BaseModel):
     column: str | None = None
 
 
-class Silent(FedloreError):
-    """Rows that are well-formed, and for which the knowledge contradicts itself."""
+class NoAnswer(FedloreError):
+    """Well-formed rows for which the knowledge contradicts itself."""
 
     kind = "no-answer"
 
@@ -138,7 +140,7 @@ class Answerer:
         try:
             found, why = answer_with_reasons(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
-            raise self.find_silence(x) from None
+            raise self.find_no_answer(x) from None
         replies = write_answers(self.bundle, found, why)
         for row, more in zip(replies, self._more(x, found), strict=True):
             row |= more
@@ -158,7 +160,7 @@ class Answerer:
         both = zip(held, doubt.noise.tolist(), doubt.ignorance.tolist(), strict=True)
         return [{"held": h, "noise": a, "ignorance": b, "far": b > a} for h, a, b in both]
 
-    def find_silence(self, x: Tensor) -> Silent:
+    def find_no_answer(self, x: Tensor) -> NoAnswer:
         """The first row without an answer, found by halving, and what is said about it alone."""
         first, last = 0, len(x)
         while last - first > 1:
@@ -172,8 +174,8 @@ class Answerer:
         try:
             answer_rows(self.bundle, x[first:last])
         except FedloreError as error:
-            return Silent(f"row {first + 1}: the knowledge has no answer: {error}", first + 1)
-        return Silent("the knowledge has no answer")
+            return NoAnswer(f"row {first + 1}: the knowledge has no answer: {error}", first + 1)
+        return NoAnswer("the knowledge has no answer")
 
     @torch.inference_mode()
     def what_if(self, x: Tensor) -> dict[str, Any]:
@@ -182,7 +184,7 @@ class Answerer:
         try:
             moved, changes = moved_by(self.bundle, x)[0], nearest_changes(self.bundle, x[0])
         except FedloreError:
-            raise self.find_silence(x) from None
+            raise self.find_no_answer(x) from None
         schema, classes = self.bundle.schema, self.bundle.task == "classification"
         listed = []
         for one in changes:
@@ -206,7 +208,7 @@ class DayAnswerer:
         try:
             bundle = bundle_on(self._now.bundle, self._day)
         except FedloreError as error:  # such as members who hear what is valid no more
-            raise Silent(str(error)) from None
+            raise NoAnswer(str(error)) from None
         if bundle is not self._now.bundle:
             self._now = Answerer.of(bundle)
         return self._now
@@ -226,41 +228,27 @@ class DayAnswerer:
 
 def write_answers(bundle: Bundle, found: Answers, why: Reasons) -> list[dict[str, Any]]:
     """Answers as values of `RowAnswer`, a dictionary for each row; reasons not yet in words."""
-    classes = bundle.schema.classes
-    number = found.low is not None  # of a class there is no least and greatest
-    low = found.low.tolist() if found.low is not None else [None] * len(found)
-    both = found.interval.tolist() if found.interval is not None else [None] * len(found)
-    high = found.high.tolist() if found.high is not None else [None] * len(found)
-    rows = []
-    for i, (predicted, chances, allowed, expert, decided, trust, scope) in enumerate(
-        zip(
-            found.predicted.tolist(),
-            found.probabilities.tolist(),
-            found.allowed.tolist(),
-            found.expert.tolist(),
-            found.decided.tolist(),
-            found.trust.tolist(),
-            found.in_scope.tolist(),
-            strict=True,
-        )
-    ):
-        silent = expert != expert if number else expert < 0  # a number he did not name is NaN
-        rows.append(
-            {
-                "predicted": predicted if number else classes[predicted],
-                "probabilities": dict(zip(classes, chances, strict=True)),
-                "allowed": list(compress(classes, allowed)),
-                "low": low[i],
-                "high": high[i],
-                "interval": both[i],
-                "expert": None if silent else expert if number else classes[expert],
-                "decided": DECIDED[decided],
-                "trust": round(trust, 6),  # 0.3 and not the 0.30000001 of float32
-                "in_scope": scope,
-                "reasons": why[i],
-            }
-        )
-    return rows
+    classes, nothing = bundle.schema.classes, [None] * len(found)
+    ends = {"low": found.low, "high": found.high, "interval": found.interval}
+    predicted, expert = found.predicted.tolist(), found.expert.tolist()
+    if found.low is None:  # of a class there is no least and greatest
+        predicted = [classes[place] for place in predicted]
+        expert = [classes[place] if place >= 0 else None for place in expert]
+    else:  # a number he did not name is NaN
+        expert = [None if number != number else number for number in expert]
+    columns = {
+        "predicted": predicted,
+        "probabilities": (dict(zip(classes, p, strict=True)) for p in found.probabilities.tolist()),
+        "allowed": (list(compress(classes, row)) for row in found.allowed.tolist()),
+        **{name: nothing if end is None else end.tolist() for name, end in ends.items()},
+        "expert": expert,
+        "decided": (DECIDED[place] for place in found.decided.tolist()),
+        # 0.3 and not the 0.30000001 of float32
+        "trust": (round(trust, 6) for trust in found.trust.tolist()),
+        "in_scope": found.in_scope.tolist(),
+        "reasons": why,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def in_words(answer: dict[str, Any]) -> dict[str, Any]:
@@ -272,7 +260,7 @@ def in_words(answer: dict[str, Any]) -> dict[str, Any]:
 DIRECT = 32
 
 _Made = TypeVar("_Made")
-_Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
+_Reply = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
 
 
 class Batcher:
@@ -284,15 +272,15 @@ class Batcher:
 
     def __init__(self, answering: Answerer | DayAnswerer) -> None:
         self._answering = answering
-        self._waiting: list[tuple[Tensor, asyncio.Future[_Told]]] = []
+        self._waiting: list[tuple[Tensor, asyncio.Future[_Reply]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._many = asyncio.Lock()
 
-    async def __call__(self, x: Tensor) -> _Told:
+    async def __call__(self, x: Tensor) -> _Reply:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
             return _reply(*await self.aside(self._answering, x))
-        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
@@ -312,10 +300,10 @@ class Batcher:
             self._answer(some)
             await asyncio.sleep(0)  # let answers out and new requests in
 
-    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Told]]]) -> None:
+    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Reply]]]) -> None:
         try:
             values, scope = _reply(*self._answering(torch.cat([x for x, _ in some])))
-        except Silent as error:
+        except NoAnswer as error:
             if len(some) > 1:  # one request's bad row is no other's business
                 for one in some:
                     self._answer([one])
@@ -332,7 +320,7 @@ class Batcher:
                 start = end
 
 
-def _resolve(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None:
+def _resolve(answer: "asyncio.Future[_Reply]", result: _Reply | Exception) -> None:
     if answer.done():  # whoever asked has left
         return
     if isinstance(result, Exception):
@@ -341,19 +329,28 @@ def _resolve(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None
         answer.set_result(result)
 
 
-def _reply(values: list[dict[str, Any]], found: Answers) -> _Told:
+def _reply(values: list[dict[str, Any]], found: Answers) -> _Reply:
     return values, found.in_scope.tolist()
+
+
+def describe_route(*, guarded: bool, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What OpenAPI says of a route: its body, its refusals, and whether it needs the token."""
+    codes = (401, 408, 409, 413, 415, 421, 422) if body else (401, 413, 421)
+    more: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
+    if body:
+        more["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return {"responses": problems(*codes), "openapi_extra": more}
+
+
+def one_or_many(title: str, one: dict[str, Any], most: int) -> dict[str, Any]:
+    """JSON Schema of one thing, or of a list of so many."""
+    several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
+    return {"title": title, "anyOf": [one, several]}
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of refusals."""
     return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
-
-
-def needs_token(guarded: bool, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What OpenAPI says about an operation that needs the token."""
-    needed: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
-    return {"openapi_extra": {**needed, **(extra or {})}}
 
 
 def need_json(request: Request) -> None:

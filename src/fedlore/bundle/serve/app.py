@@ -20,12 +20,13 @@ from .answer import (
     SERVED_LEVEL,
     Batcher,
     DayAnswerer,
+    NoAnswer,
     Prediction,
-    Silent,
     WhatIf,
+    describe_route,
     in_words,
     need_json,
-    needs_token,
+    one_or_many,
     problems,
 )
 from .guard import Doorkeeper, Page, ServeLimits
@@ -121,18 +122,18 @@ def make_app(
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(_speak)],
+        dependencies=[Depends(_set_language)],
     )
     _handle_errors(app)
     _describe(app, answerer, limits, measures, keeper, guarded=guarded)
     _predict(app, answerer, limits, measures, guarded=guarded)
     if keeper is not None:
         add_monitor(app, bundle, keeper, most=limits.rows, guarded=guarded)
-    _tell(app.openapi(), guarded=guarded)
+    _complete_openapi(app.openapi(), guarded=guarded)
     return Doorkeeper(app, limits, measures, token, hosts)
 
 
-async def _speak(request: Request) -> None:
+async def _set_language(request: Request) -> None:
     """Reasons in the language that is asked for."""
     LANGUAGE.set(pick_language(request.headers.get("accept-language", "")))
 
@@ -161,32 +162,20 @@ def _describe(
         """Whether the service is there; open to all."""
         return JSONResponse(alive)
 
-    @app.get(
-        "/schema", response_model=Form, responses=problems(401, 413, 421), **needs_token(guarded)
-    )
+    @app.get("/schema", response_model=Form, **describe_route(guarded=guarded))
     async def schema() -> Response:
         """The columns of a row with units and scope, and the classes."""
         return JSONResponse(form | {"promise": _promise(bundle)})
 
-    @app.get(
-        "/card",
-        response_model=BundleIdentity,
-        responses=problems(401, 413, 421),
-        **needs_token(guarded),
-    )
+    @app.get("/card", response_model=BundleIdentity, **describe_route(guarded=guarded))
     async def card() -> Response:
         """Whose model this is, what it knows and how it scored."""
         return JSONResponse(_identity(answerer.now.bundle))
 
-    @app.get(
-        "/metrics",
-        response_class=Response,
-        responses={
-            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-            **problems(401, 413, 421),
-        },
-        **needs_token(guarded),
-    )
+    about = describe_route(guarded=guarded)
+    about["responses"][200] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+
+    @app.get("/metrics", response_class=Response, **about)
     async def metrics() -> Response:
         """Counts and latencies for Prometheus, and what is monitored."""
         monitored = "" if keeper is None else report_metrics(await keeper.report(), bundle.client)
@@ -201,32 +190,19 @@ def _predict(
     reader = Reader(schema, limits.rows)
     answering = Batcher(answerer)
     row = row_schema(schema)
-    several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
-    asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}
+    rows = describe_route(guarded=guarded, body=one_or_many("Rows", row, limits.rows))
 
-    @app.post(
-        "/predict",
-        response_model=Prediction,
-        responses=problems(401, 408, 409, 413, 415, 421, 422),
-        **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
-    )
+    @app.post("/predict", response_model=Prediction, **rows)
     async def predict(request: Request) -> Response:
         """Answers for one row, an object of columns, or for a list of rows."""
         need_json(request)
         x = reader.read(await request.body())
-        rows, scope = await answering(x)
-        measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
+        found, scope = await answering(x)
+        measures.answered((one["decided"] for one in found), len(scope) - sum(scope))
         about = {"client": bundle.client, "fingerprint": bundle.fingerprint} | answerer.about
-        return JSONResponse({**about, "answers": [in_words(row) for row in rows]})
+        return JSONResponse({**about, "answers": [in_words(one) for one in found]})
 
-    one_row = {"application/json": {"schema": row}}
-
-    @app.post(
-        "/what-if",
-        response_model=WhatIf,
-        responses=problems(401, 408, 409, 413, 415, 421, 422),
-        **needs_token(guarded, {"requestBody": {"required": True, "content": one_row}}),
-    )
+    @app.post("/what-if", response_model=WhatIf, **describe_route(guarded=guarded, body=row))
     async def what_if(request: Request) -> Response:
         """What moved the answer of one row, and the smallest changes to another answer."""
         need_json(request)
@@ -283,8 +259,8 @@ def _handle_errors(app: FastAPI) -> None:
     async def unusable(_: Request, error: Unusable) -> Response:
         return JSONResponse({"error": str(error), "row": error.row, "column": error.column}, 422)
 
-    @app.exception_handler(Silent)
-    async def silent(_: Request, error: Silent) -> Response:
+    @app.exception_handler(NoAnswer)
+    async def silent(_: Request, error: NoAnswer) -> Response:
         return JSONResponse({"error": str(error), "row": error.row, "column": None}, 409)
 
     @app.exception_handler(HTTPException)
@@ -293,7 +269,7 @@ def _handle_errors(app: FastAPI) -> None:
         return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def _tell(description: dict[str, Any], *, guarded: bool) -> None:
+def _complete_openapi(description: dict[str, Any], *, guarded: bool) -> None:
     """What FastAPI does not say by itself: problems are JSON everywhere, and there is a token."""
     for operations in description["paths"].values():
         for operation in operations.values():

@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -47,16 +48,10 @@ def bytes_of(text: str) -> int:
     >>> bytes_of("1MB"), bytes_of("64 kb"), bytes_of("900")
     (1000000, 64000, 900)
     """
-    said = text.strip().lower().removesuffix("b")
-    for letter, factor in (("k", 1_000), ("m", 1_000_000), ("g", 1_000_000_000)):
-        if said.endswith(letter):
-            said, times = said[:-1], factor
-            break
-    else:
-        times = 1
-    if not said.strip().isdecimal():
+    found = re.fullmatch(r"(\d+)\s*([kmg]?)b?", text.strip().lower())
+    if found is None:
         raise ConfigError(f"a size must be a whole number with B, KB, MB or GB, got '{text}'")
-    return int(said) * times
+    return int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2]]
 
 
 def read_token(file: Path | None, environment: str | None) -> str | None:

@@ -1,7 +1,6 @@
 """Counts and latencies for Prometheus, in a registry of their own."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
@@ -13,52 +12,23 @@ _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-@dataclass(frozen=True)
 class Metrics:
     """What one service has done since it started."""
 
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    requests: Counter = field(init=False)
-    seconds: Histogram = field(init=False)
-    rows: Counter = field(init=False)
-    errors: Counter = field(init=False)
-    strange: Counter = field(init=False)
-
-    def __post_init__(self) -> None:
-        made = {
-            "requests": Counter(
-                "fedlore_requests",
-                "Requests by path, method and status",
-                ("path", "method", "status"),
-                registry=self.registry,
-            ),
-            "seconds": Histogram(
-                "fedlore_request_seconds",
-                "Time from the first byte of a request to the last of its answer",
-                ("path",),
-                buckets=_BUCKETS,
-                registry=self.registry,
-            ),
-            "rows": Counter(
-                "fedlore_rows",
-                "Rows answered, by what decided: range, expert, network or both",
-                ("decided",),
-                registry=self.registry,
-            ),
-            "errors": Counter(
-                "fedlore_errors",
-                "Requests that were not answered: 4xx refused, 5xx failed",
-                ("kind",),
-                registry=self.registry,
-            ),
-            "strange": Counter(
-                "fedlore_rows_outside_scope",
-                "Rows outside the scope the expert declared",
-                registry=self.registry,
-            ),
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
+    def __init__(self) -> None:
+        own = self.registry = CollectorRegistry()
+        about, labels = "Requests by path, method and status", ("path", "method", "status")
+        self.requests = Counter("fedlore_requests", about, labels, registry=own)
+        about = "Time from the first byte of a request to the last of its answer"
+        self.seconds = Histogram(
+            "fedlore_request_seconds", about, ("path",), buckets=_BUCKETS, registry=own
+        )
+        about = "Rows answered, by what decided: range, expert, network or both"
+        self.rows = Counter("fedlore_rows", about, ("decided",), registry=own)
+        about = "Requests that were not answered: 4xx refused, 5xx failed"
+        self.errors = Counter("fedlore_errors", about, ("kind",), registry=own)
+        about = "Rows outside the scope the expert declared"
+        self.strange = Counter("fedlore_rows_outside_scope", about, registry=own)
         for kind in ("refused", "failed"):  # a series that is there from the start can be watched
             self.errors.labels(kind)
 

@@ -13,7 +13,7 @@ from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record
 from ..monitor.record import MeasuredRows, Record
 from ..monitor.report import report_values, say_alarms
-from .answer import Answerer, need_json, needs_token, problems
+from .answer import Answerer, describe_route, need_json, one_or_many
 from .rows import MeasuredReader, measured_schema
 
 
@@ -22,9 +22,9 @@ class QuestionReply(BaseModel):
 
     name: str = Field(description="the rule, the range, the expert, the answers or the input")
     kind: QuestionKind
-    rows: int = Field(description="or lots, that say something about it")
-    claim: str = Field(description="what is bet against")
-    seen: str = Field(description="what was counted instead, since it seems false")
+    rows: int = Field(description="rows, or lots, that say something about it")
+    claim: str = Field(description="the claim that is tested")
+    seen: str = Field(description="what was counted since it seems false")
     since: str = Field(description="the day, or the row, from which on it seems false")
     evidence: float = Field(description="the most that a stake of 1 against the claim became")
     needed: float = Field(description="what it must come to for an alarm")
@@ -38,9 +38,9 @@ class MonitorReply(BaseModel):
     client: str
     fingerprint: str
     rows: int
-    lots: int | None = Field(description="that are over; null where rows stand for themselves")
-    late: int = Field(description="rows that came when their lot was over, and are not judged")
-    alarm_rate: float = Field(description="the chance that one of all claims ever cries wolf")
+    lots: int | None = Field(description="that are complete; null where each row stands for itself")
+    late: int = Field(description="rows that came after their lot was closed, and are not judged")
+    alarm_rate: float = Field(description="the chance that any claim ever raises a false alarm")
     alarms: list[str] = Field(description="the names of the questions that raise one")
     sentences: list[str] = Field(description="each alarm in a sentence, or that there is none")
     questions: list[QuestionReply]
@@ -49,7 +49,7 @@ class MonitorReply(BaseModel):
 class RowsTaken(BaseModel):
     """What became of measured rows."""
 
-    new: int = Field(description="rows that were not in the record yet; the others are passed over")
+    new: int = Field(description="rows that were new to the record; the others are ignored")
     rows: int = Field(description="all that are in the record now")
 
 
@@ -58,7 +58,7 @@ class RecordKeeper:
 
     def __init__(self, bundle: Bundle, record: Record) -> None:
         self._bundle, self._record = bundle, record
-        self._find_silence = Answerer.of(bundle).find_silence
+        self._find_no_answer = Answerer.of(bundle).find_no_answer
         self._report: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
@@ -68,12 +68,12 @@ class RecordKeeper:
         return self._record.in_lots
 
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
-        """Write rows down that are not there yet; on the disk before anybody hears of it."""
+        """Record new rows; they are on the disk before the answer is sent."""
         async with self._one:
             try:
                 new = await asyncio.to_thread(self._record.append, self._bundle, rows)
             except FedloreError:  # nothing was written: facts come first
-                raise self._find_silence(rows.x) from None
+                raise self._find_no_answer(rows.x) from None
             self._report = None if new else self._report
             return {"new": new, "rows": len(self._record.rows)}
 
@@ -92,27 +92,16 @@ def add_monitor(
     schema, number = bundle.schema, bundle.task == "regression"
     reader = MeasuredReader(schema, number, most, keeper.in_lots)
     one = measured_schema(schema, number=number, in_lots=keeper.in_lots)
-    several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
-    asked = {"application/json": {"schema": {"title": "MeasuredRows", "anyOf": [one, several]}}}
+    rows = describe_route(guarded=guarded, body=one_or_many("MeasuredRows", one, most))
     about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
 
-    @app.post(
-        "/measured",
-        response_model=RowsTaken,
-        responses=problems(401, 408, 409, 413, 415, 421, 422),
-        **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
-    )
+    @app.post("/measured", response_model=RowsTaken, **rows)
     async def measured(request: Request) -> Response:
         """Rows with what was measured of them, as the laboratory delivers them."""
         need_json(request)
         return JSONResponse(await keeper.take(reader.read(await request.body())))
 
-    @app.get(
-        "/monitor",
-        response_model=MonitorReply,
-        responses=problems(401, 413, 421),
-        **needs_token(guarded),
-    )
+    @app.get("/monitor", response_model=MonitorReply, **describe_route(guarded=guarded))
     async def monitor() -> Response:
         """Whether rules, range, expert, answers and inputs are still what they were."""
         report = await keeper.report()

@@ -98,12 +98,9 @@ def _property(feature: Feature) -> dict[str, Any]:
     if feature.levels and feature.other:
         return {"type": ["string", "null"] if feature.may_miss else "string", **about}
     if feature.levels:
-        some = [*feature.levels, None] if feature.may_miss else list(feature.levels)
-        return (
-            {"enum": some, **about}
-            if feature.may_miss
-            else {"type": "string", "enum": some, **about}
-        )
+        if feature.may_miss:
+            return {"enum": [*feature.levels, None], **about}
+        return {"type": "string", "enum": list(feature.levels), **about}
     kinds: str | list[str] = ["number", "null"] if feature.may_miss else "number"
     return {"type": kinds, "minimum": -LARGEST_VALUE, "maximum": LARGEST_VALUE, **about}
 
@@ -154,7 +151,7 @@ class MeasuredReader:
         for name in said:
             if name not in (*needed, "day"):
                 shown, known = excerpt(name), ", ".join((*needed, "day"))
-                raise Unusable(f"row {row}: there is no '{shown}' beside {known}", row)
+                raise Unusable(f"row {row}: unknown key '{shown}'; known: {known}", row)
         return said
 
     def _label(self, said: Any, row: int) -> float:

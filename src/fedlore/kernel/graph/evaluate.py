@@ -15,8 +15,6 @@ _TYPES = {code: dtype for dtype, code in CODES.items()}
 class Numpy(Ops):
     """Values are arrays; warnings of undefined numbers are the caller's to silence."""
 
-    arithmetic = True
-
     def __init__(self, rows: Array) -> None:
         self.rows = np.asarray(rows, np.float64)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import KnowledgeError
 from ..expressions import Tree
-from ..sources import Grades, Limits, Predicted
+from ..sources import Grades, Limits, Prediction
 from .ops import DOUBLE, INT64, SINGLE, Answer, Ops, Value
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
@@ -129,7 +129,7 @@ class Formulas:
         return result
 
 
-def answer_graded(formulas: Formulas, source: Predicted) -> Answer:
+def answer_graded(formulas: Formulas, source: Prediction) -> Answer:
     """The class of a formula's value, or with a spread the classes of a normal around it."""
     o, value = formulas.o, formulas.value(source.tree)
     if source.spread is None:

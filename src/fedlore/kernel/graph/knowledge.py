@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..knowledge import Known
-from ..sources import Confused, Weighed
-from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Nodes, Ops, Value, own
+from ..sources import ConfusedExpert, SoftWeighting
+from .ops import BOOL, DOUBLE, INT64, SINGLE, Answer, Ops, Value
 from .sources import View, hide_levels, keep_inside, refuse_rows
 
 
@@ -27,9 +27,6 @@ class KnowledgeNodes(NamedTuple):
 
 def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
     """Knowledge about classes on the graph's rows."""
-    if not o.arithmetic:
-        found: KnowledgeNodes = own(compile_knowledge(Nodes(o), known))
-        return found
     view = see_rows(o, known)
     allowed = range_answer(view, known)
     prior = prior_answer(view, known, allowed)
@@ -64,10 +61,10 @@ def range_answer(view: View, known: Known) -> Answer | None:
 def prior_answer(view: View, known: Known, allowed: Answer | None) -> Answer | None:
     """What the experts predict, before the range; None where there are none."""
     source: Any = known.predict if known.predict.sources else None
-    source = Weighed(source, known.soft) if known.soft else source
+    source = SoftWeighting(source, known.soft) if known.soft else source
     if source is None:
         return None
-    source = source if known.confusion is None else Confused(source, known.confusion)
+    source = source if known.confusion is None else ConfusedExpert(source, known.confusion)
     inside = None if allowed is None else allowed.rows
     return view.within(inside, known.range.sources).answer(source)
 
@@ -82,35 +79,32 @@ class Part(NamedTuple):
 def mask_range(o: Ops, known: KnowledgeNodes, classes: int) -> Value:
     """The range that is given out: nothing where a row is refused, (n, k) bool."""
     mask = o.fill(True, classes, BOOL) if known.allowed is None else known.allowed
-    return o.op("And", mask, o.op("Not", known.refused))
+    return mask & ~known.refused
 
 
 def mix_parts(o: Ops, parts: Sequence[Part], allowed: Value, dtype: Any) -> Value:
     """Σ w_j softmax(scores_j within the range), (n, k)."""
     mixed = None
     for part in parts:
-        masked = o.op("Where", allowed, part.scores, o.constant(-np.inf, dtype))
+        masked = o.where(allowed, part.scores, o.constant(-np.inf, dtype))
         top = o.op("ReduceMax", masked, axes=[1], keepdims=1)
-        raised = o.op("Exp", o.op("Sub", masked, top))
-        raised = o.op("Where", allowed, raised, o.constant(0.0, dtype))
-        share = o.op("Div", raised, o.total(raised))
-        share = share if part.weight is None else o.op("Mul", share, part.weight)
-        mixed = share if mixed is None else o.op("Add", mixed, share)
+        raised = o.where(allowed, o.op("Exp", masked - top), o.constant(0.0, dtype))
+        share = raised / o.total(raised)
+        share = share if part.weight is None else share * part.weight
+        mixed = share if mixed is None else mixed + share
     return mixed
 
 
 def add_expert(o: Ops, mixed: Value, prior: Value, trust: Value, dtype: Any) -> Value:
     """(1-λ)·mixed + λ·g_p, with prior and λ, (n, 1) or one number, in single precision."""
-    weighed = o.op("Mul", prior, trust)
-    share = o.op("Min", o.total(weighed), o.constant(1.0, dtype))
-    kept = o.op("Mul", mixed, o.op("Sub", o.constant(1.0, dtype), share))
-    return o.op("Add", kept, weighed)
+    weighed, one = prior * trust, o.constant(1.0, dtype)
+    return mixed * (one - o.smaller(o.total(weighed), one)) + weighed
 
 
 def inside_range(o: Ops, mixed: Value, allowed: Value, dtype: Any) -> Value:
     """Probabilities, all outside set to 0 at the very end, (n, k) float32."""
     mixed = mixed if dtype is SINGLE else o.cast(mixed, SINGLE)
-    return o.op("Where", allowed, mixed, o.constant(0.0))
+    return o.where(allowed, mixed, o.constant(0.0))
 
 
 def choose_class(o: Ops, p: Value, prior: Value | None, refused: Value) -> Value:
@@ -118,22 +112,19 @@ def choose_class(o: Ops, p: Value, prior: Value | None, refused: Value) -> Value
     chosen = o.op("ArgMax", p, axis=1, keepdims=1)
     if prior is not None:
         top = o.op("ReduceMax", p, axes=[1], keepdims=1)
-        spoken = o.op("Greater", prior, o.constant(0.0))
-        tied = o.op("And", o.op("Equal", p, top), spoken)
+        tied = o.equal(p, top) & (prior > o.constant(0.0))
         theirs = o.op("ArgMax", o.cast(tied, SINGLE), axis=1, keepdims=1)
-        chosen = o.op("Where", o.any(tied), theirs, chosen)
-    return squeeze(o, o.op("Where", refused, o.constant(-1, INT64), chosen))
+        chosen = o.where(o.any(tied), theirs, chosen)
+    return squeeze(o, o.where(refused, o.constant(-1, INT64), chosen))
 
 
 def median_class(o: Ops, p: Value, refused: Value) -> Value:
     """Of knowledge with shapes the first class with half of the probability below or at it."""
     share = o.cast(p, DOUBLE)
     below = o.op("CumSum", share, o.constant(1, INT64))
-    half = o.op("Mul", o.total(share), o.constant(0.5, DOUBLE))
-    some = o.op("Greater", share, o.constant(0.0, DOUBLE))
-    reached = o.op("And", o.op("GreaterOrEqual", below, half), some)
+    reached = (below >= o.total(share) * 0.5) & (share > 0.0)
     chosen = o.op("ArgMax", o.cast(reached, SINGLE), axis=1, keepdims=1)
-    return squeeze(o, o.op("Where", refused, o.constant(-1, INT64), chosen))
+    return squeeze(o, o.where(refused, o.constant(-1, INT64), chosen))
 
 
 def squeeze(o: Ops, column: Value) -> Value:

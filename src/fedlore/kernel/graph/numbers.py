@@ -15,10 +15,10 @@ import numpy as np
 from ..cells import cut_line
 from ..expressions import Tree
 from ..knowledge import Known
-from ..sources import Limits, Predicted, Side, Table
+from ..sources import Limits, Prediction, Side, Table
 from .knowledge import see_rows, squeeze
-from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Nodes, Ops, Value, own
-from .sources import View, answer_table, hit_rules, refuse_rows
+from .ops import DOUBLE, INT64, SINGLE, Answer, Array, Ops, Value
+from .sources import View, answer_table, first_prediction, hit_rules, refuse_rows
 
 _ROWWISE: dict[str, Any] = {"axes": [1], "keepdims": 1}
 Pairs = tuple[tuple[float, float], ...]  # closed intervals, in order, none touching another
@@ -35,20 +35,17 @@ class SetNodes(NamedTuple):
 
 def nearest(o: Ops, sets: SetNodes, value: Value) -> Value:
     """The number of each set that is nearest to a value, (n, 1); of two the lower one."""
-    none = o.op("IsNaN", sets.lower)
-    low, high = (
-        o.op("Where", none, o.constant(0.0, DOUBLE), end) for end in (sets.lower, sets.upper)
-    )
-    found = o.op("Min", o.op("Max", value, low), high)  # (n, s)
-    away = o.op("Abs", o.op("Sub", found, value))
-    away = o.op("Where", none, o.constant(math.inf, DOUBLE), away)
+    none = o.isnan(sets.lower)
+    low, high = (o.where(none, 0.0, end) for end in (sets.lower, sets.upper))
+    found = o.between(value, low, high)  # (n, s)
+    away = o.where(none, math.inf, abs(found - value))
     which = o.op("ArgMin", away, axis=1, keepdims=1)
     return o.op("GatherElements", found, which, axis=1)
 
 
 def some_number(o: Ops, sets: SetNodes) -> Value:
     """Whether a set holds any number, (n, 1)."""
-    return o.any(o.op("Not", o.op("IsNaN", sets.lower)))
+    return o.any(~o.isnan(sets.lower))
 
 
 def holds(o: Ops, sets: SetNodes, value: Value) -> Value:
@@ -161,9 +158,6 @@ class NumberNodes(NamedTuple):
 
 def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     """Knowledge about a number on the graph's rows."""
-    if not o.arithmetic:
-        found: NumberNodes = own(compile_number_knowledge(Nodes(o), known))
-        return found
     view = see_numbers(o, known)
     sets, point = set_answer(view, known), point_answer(view, known)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
@@ -295,13 +289,11 @@ def number_outputs(
     `numbers` are the one that is given out and both ends of its interval, (n, 1) each; whatever
     they are, the ends lie on either side of the number.
     """
-    refused = o.op("Or", refused, o.op("Not", some_number(o, sets)))
-    nothing = o.constant(math.nan, DOUBLE)
+    refused = refused | ~some_number(o, sets)
     number, low, high = (o.guard(value, DOUBLE) for value in numbers)
-    ends = o.op("Min", low, number), o.op("Max", high, number)
-    shown = [o.op("Where", refused, nothing, nearest(o, sets, value)) for value in (number, *ends)]
-    interval = o.op("Concat", *shown[1:], axis=1)
-    return squeeze(o, shown[0]), interval, squeeze(o, refused)
+    ends = o.smaller(low, number), o.larger(high, number)
+    shown = [o.where(refused, math.nan, nearest(o, sets, value)) for value in (number, *ends)]
+    return squeeze(o, shown[0]), o.concat(*shown[1:]), squeeze(o, refused)
 
 
 def _table_set(view: NumberView, table: Table) -> SetNodes:
@@ -322,14 +314,10 @@ def _table_point(view: NumberView, table: Table) -> Answer:
 
 
 def _first_point(view: NumberView, side: Side) -> Answer:
-    """The first expert who names a number; whoever lacks a value might have spoken."""
-    o, parts = view.o, [view.point(source) for source in side.sources]
-    number, over = parts[0].rows, None
-    for part, source in zip(parts[1:], side.sources, strict=False):
-        over = o.either(over, view.lacking([source]))
-        silent = o.isnan(number) if over is None else o.isnan(number) & ~over
-        number = o.where(silent, part.rows, number)
-    return Answer(number, o.either(*[part.refused for part in parts]))
+    """The first expert who names a number."""
+    parts = [view.point(source) for source in side.sources]
+    lacking = [view.lacking([source]) for source in side.sources]
+    return first_prediction(view.o, parts, lacking, lambda number: ~view.o.isnan(number))
 
 
 #: What each kind of source says of a number.
@@ -340,7 +328,7 @@ SETS: dict[type, Callable[[NumberView, Any], SetNodes]] = {
 }
 POINTS: dict[type, Callable[[NumberView, Any], Answer]] = {
     Table: _table_point,
-    Predicted: lambda view, source: formula_point(view, source.tree),
+    Prediction: lambda view, source: formula_point(view, source.tree),
     Side: _first_point,
 }
 

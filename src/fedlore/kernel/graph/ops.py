@@ -1,8 +1,7 @@
 """The operators that knowledge is compiled to: one compiler, and a backend for each use of it.
 
-A backend makes a node, expects one in a given graph, or computes it on rows. What a value is, a
-name, a term or an array, is the backend's own matter; inside the compiler it has arithmetic,
-an array its own and any other that of `Node`.
+A backend makes a node, expects one in a given graph, or computes it on rows. A value is an array,
+or a `Node` with the arithmetic of one.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +36,6 @@ class Ops(ABC):
     """
 
     rows: Value  # the graph's input, (n, d) in double precision
-    arithmetic = False  # whether values have it
 
     @abstractmethod
     def ops(self, kind: str, *inputs: Value, results: int, **attributes: Any) -> list[Value]:
@@ -116,17 +114,16 @@ class Ops(ABC):
     def normalise(self, rows: Value, dtype: Any) -> Value:
         """Rows divided by their sums, where those are positive."""
         total = self.total(rows)
-        some = self.op("Greater", total, self.constant(0.0, dtype))
-        return self.op("Div", rows, self.op("Where", some, total, self.constant(1.0, dtype)))
+        return rows / self.where(total > self.constant(0.0, dtype), total, 1.0)
 
     def finite(self, value: Value) -> Value:
         """Where a number of single precision is one."""
-        return self.op("LessOrEqual", self.op("Abs", value), self.constant(LARGEST))
+        return abs(value) <= self.constant(LARGEST)
 
     def guard(self, scores: Value, dtype: Any) -> Value:
         """Finite scores, whatever the numbers are."""
         limit = float(np.finfo(dtype).max)
-        number = self.op("Where", self.op("IsNaN", scores), self.constant(0.0, dtype), scores)
+        number = self.where(self.isnan(scores), self.constant(0.0, dtype), scores)
         return self.op("Clip", number, self.constant(-limit, dtype), self.constant(limit, dtype))
 
 
@@ -139,10 +136,10 @@ def _binary(kind: str, *, turned: bool = False) -> Any:
 
 
 class Node:
-    """A value of a backend that computes nothing, with the arithmetic that arrays have."""
+    """A value that is known by a name, with the arithmetic that arrays have."""
 
-    def __init__(self, o: Ops, own: Value, dtype: Any) -> None:
-        self.o, self.own, self.dtype = o, own, dtype
+    def __init__(self, o: Ops, name: str, dtype: Any) -> None:
+        self.o, self.name, self.dtype = o, name, dtype
 
     __add__, __radd__ = _binary("Add"), _binary("Add", turned=True)
     __sub__, __rsub__ = _binary("Sub"), _binary("Sub", turned=True)
@@ -162,32 +159,21 @@ class Node:
         return self.o.op("Abs", self)
 
 
-class Nodes(Ops):
-    """A backend whose values have arithmetic, around one whose values have none."""
+class NamedOps(Ops):
+    """A backend that computes nothing: it makes or expects nodes, whose values have names."""
 
-    arithmetic = True
+    @abstractmethod
+    def make(self, kind: str, inputs: list[str], count: int, about: dict[str, Any]) -> list[str]:
+        """The names of so many results of a node."""
 
-    def __init__(self, inner: Ops) -> None:
-        self.inner = inner
-        self.rows = Node(self, inner.rows, DOUBLE)
+    def named(self, name: str, dtype: Any) -> Node:
+        """A value that a node makes, or will."""
+        return Node(self, name, dtype)
 
-    def ops(self, kind: str, *inputs: Value, results: int, **attributes: Any) -> list[Value]:
-        made = self.inner.ops(kind, *map(own, inputs), results=results, **attributes)
+    def ops(self, kind: str, *inputs: Node, results: int, **attributes: Any) -> list[Node]:
+        made = self.make(kind, [one.name for one in inputs], results, attributes)
         types = (dtype_of(kind, inputs, attributes), INT64)  # TopK has places behind the numbers
-        return [Node(self, one, dtype) for one, dtype in zip(made, types, strict=False)]
-
-    def constant(self, value: Any, dtype: Any = SINGLE) -> Value:
-        return Node(self, self.inner.constant(value, dtype), dtype)
-
-    def weight(self, name: str, values: Array) -> Value:
-        return Node(self, self.inner.weight(name, values), values.dtype.type)
-
-
-def own(value: Any) -> Any:
-    """What stands behind a value with arithmetic, or behind all of some."""
-    if isinstance(value, tuple):
-        return type(value)(*map(own, value))
-    return value.own if isinstance(value, Node) else value
+        return list(map(self.named, made, types))
 
 
 def dtype_of(kind: str, inputs: Any, attributes: Any) -> Any:

@@ -17,7 +17,7 @@ from ..cells import before
 from ..expressions import columns_in
 from ..knowledge import RowTrust
 from ..schema import Feature
-from ..sources import Confused, Limits, Predicted, Side, Soft, Table, Weighed
+from ..sources import ConfusedExpert, Limits, Prediction, Side, Soft, SoftWeighting, Table
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, INT64, LARGEST, SINGLE, Answer, Array, Ops, Value
 
@@ -214,7 +214,7 @@ class View:
 
     def looks(self, sources: Sequence[Any]) -> Sequence[int]:
         """The columns that some sources look at; soft ones at those of the range too."""
-        soft = any(isinstance(source, Soft) for source in sources)
+        soft = any(source.soft for source in sources)
         return looked_at([*sources, *self.around] if soft else sources)
 
     def lacking(self, sources: Sequence[Any]) -> Value | None:
@@ -236,7 +236,7 @@ class View:
         if not source.trees:
             return table_odds(self.o, source, self.hits(source.inner), allowed)
         named = ANSWERS[type(source.inner)](self, source.inner).rows
-        named = named > 0.0 if isinstance(source.inner, Predicted) else named
+        named = named > 0.0 if isinstance(source.inner, Prediction) else named
         return set_odds(self.o, named, float(source.shares[0]), allowed)
 
     def undecided(self, source: Soft) -> Value | None:
@@ -292,7 +292,7 @@ def _soft(view: View, source: Soft) -> Answer:
     return Answer(o.cast(odds_rows(o, view.odds(source, allowed), allowed, unsure), SINGLE))
 
 
-def _weighed(view: View, source: Weighed) -> Answer:
+def _soft_weighting(view: View, source: SoftWeighting) -> Answer:
     found = None if source.expert is None else view.answer(source.expert)
     allowed = view.inside(source.soft[0])
     odds = [view.odds(one, allowed) for one in source.soft]
@@ -301,7 +301,7 @@ def _weighed(view: View, source: Weighed) -> Answer:
     return Answer(rows, None if found is None else found.refused)
 
 
-def _confused(view: View, source: Confused) -> Answer:
+def _confused_expert(view: View, source: ConfusedExpert) -> Answer:
     o, expert = view.o, view.answer(source.expert)
     soft = o.op("MatMul", o.cast(expert.rows, DOUBLE), o.constant(source.confusion, DOUBLE))
     return Answer(o.cast(o.normalise(soft, DOUBLE), SINGLE), expert.refused)
@@ -319,17 +319,17 @@ def _side(view: View, side: Side) -> Answer:
     each = [view.lacking([source]) for source in side.sources]
     if side.combine == "average":
         return average_prediction(o, parts, side.weights, each)
-    return first_prediction(o, parts, each)
+    return first_prediction(o, parts, each, lambda rows: o.any(~o.equal(rows, 0.0)))
 
 
 #: What each kind of source says of classes.
 ANSWERS: dict[type, Callable[[View, Any], Answer]] = {
     Table: lambda view, source: answer_table(view.o, view.x, source, view.holes),
-    Predicted: lambda view, source: answer_graded(view.formulas, source),
+    Prediction: lambda view, source: answer_graded(view.formulas, source),
     Limits: _limits,
     Soft: _soft,
-    Weighed: _weighed,
-    Confused: _confused,
+    SoftWeighting: _soft_weighting,
+    ConfusedExpert: _confused_expert,
     Side: _side,
 }
 
@@ -357,13 +357,17 @@ def join_ranges(o: Ops, parts: Sequence[Answer]) -> Answer:
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 
-def first_prediction(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]) -> Answer:
+def first_prediction(
+    o: Ops,
+    parts: Sequence[Answer],
+    lacking: Sequence[Value | None],
+    speaks: Callable[[Value], Value],
+) -> Answer:
     """The first expert who speaks; whoever lacks a value might have spoken."""
     rows, over = parts[0].rows, None
     for part, lacks in zip(parts[1:], lacking, strict=False):
         over = o.either(over, lacks)
-        spoken = o.either(o.any(~o.equal(rows, 0.0)), over)
-        rows = o.where(spoken, rows, part.rows)
+        rows = o.where(o.either(speaks(rows), over), rows, part.rows)
     return Answer(rows, o.either(*[part.refused for part in parts]))
 
 

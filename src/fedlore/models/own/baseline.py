@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from .bent import TurningLearner, cut_at_turns
 from .gaussian import MOST_ROWS, GaussianLearner
 from .linear import (
     MOST_TRIED,
+    Family,
     LogisticLearner,
     OrdinalLinear,
     Ridge,
@@ -53,28 +54,6 @@ from .trees import BoostedTrees, ExtraTrees, has_trees
 FOLDS = 5
 
 
-class Family(Protocol):
-    """A kind of learner with a few settings."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def settings(self) -> Sequence[Any]: ...
-
-    def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
-        """Outputs at other rows for each setting, (s, m, o)."""
-        ...
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Body:
-        """The plain model of one setting."""
-        ...
-
-    def near(self, setting: Any) -> Sequence[Any]:
-        """What is still worth trying elsewhere once this setting was best: few where it is dear."""
-        ...
-
-
 @dataclass(frozen=True)
 class Mode:
     """How a learner uses the expert."""
@@ -99,7 +78,7 @@ class JudgedOutputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class FamilyTrial:
     """A family in one mode at its best setting."""
 
     family: Family
@@ -139,15 +118,15 @@ def try_family(
     part: Tensor,  # (n,) folds
     modes: Sequence[Mode],
     judge: _Judge,
-) -> list[Tried]:
+) -> list[FamilyTrial]:
     """One entry per mode; the first mode tries every setting, the others those near its best."""
-    found: list[Tried] = []
+    found: list[FamilyTrial] = []
     settings = family.settings
     for mode in modes:
         outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
         each = [judge(one) for one in outputs]
         best = min(range(len(each)), key=lambda i: each[i].error)
-        found.append(Tried(family, mode, settings[best], each[best]))
+        found.append(FamilyTrial(family, mode, settings[best], each[best]))
         if mode is modes[0]:
             settings = family.near(settings[best])
         tell_step(f"own models, {family.name}")
@@ -177,9 +156,10 @@ def predict_held_out(
     return found + sight.start[:, None] if mode.over else found
 
 
-def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
+def fit_whole(tried: FamilyTrial, sight: Sight, target: Tensor) -> Body:
     """The model of a trial on all rows."""
-    return tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
+    made: Body = tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
+    return made
 
 
 _P = ParamSpec("_P")
@@ -298,7 +278,7 @@ class Own:
 class LocalBest:
     """What a site gets on its own: all kinds of own learners together."""
 
-    members: tuple[OwnMember, ...]
+    members: tuple[Any, ...]  # all of them of classes, or all of a number
     weights: tuple[float, ...]
     held: Tensor  # (n,) or (n, k): what they say together of rows they had not seen
     factor: float = 1.0  # on their log-probabilities: a mixture doubts too much
@@ -311,14 +291,13 @@ class LocalBest:
 
     def log_probs(self, known: Examples) -> Tensor:
         """(n, k), exactly 0 outside the range."""
-        said = [m.log_probs(known) for m in self.members if not isinstance(m, NumberMember)]
+        said = [m.log_probs(known) for m in self.members]
         whole = mix(torch.stack([one.double().softmax(1) for one in said]), self.weights).log()
         return torch.log_softmax(self.factor * whole, 1)
 
     def number(self, known: Measured) -> Tensor:
         """(n,) inside S(x)."""
-        said = [m.number(known) for m in self.members if isinstance(m, NumberMember)]
-        whole = torch.stack([one.double() for one in said])
+        whole = torch.stack([m.number(known).double() for m in self.members])
         return within(whole.new_tensor(self.weights) @ whole, known)
 
 
@@ -360,7 +339,7 @@ def own_numbers(
             mode, width = one.mode, one.judged.width
             member = NumberMember(one.name, body, mode.hears, mode.over, width)
             found.append(OwnModel(member, one.judged.held, one.judged.error))
-    return Own(_kept(found, signs), part)
+    return Own(_keep_signs(found, signs), part)
 
 
 CORRECTING = Mode(", correcting the federation", hears=True, over=True)
@@ -422,7 +401,7 @@ def own_order(
     if signs is None and len(known) >= ROWS_OF_A_CLASS * classes:
         families = _class_families(classes, fold_seed(seed, site), len(known), "unordered ")
         found += _try_classes(families, known, part, _nll)
-    return Own(_kept(found, signs), part)
+    return Own(_keep_signs(found, signs), part)
 
 
 def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
@@ -515,7 +494,7 @@ def _heard_modes(modes: Sequence[Mode], signs: Tensor | None) -> Sequence[Mode]:
     return [m for m in modes if not (m.over and lost) and not (m.hears and deaf)]
 
 
-def _kept(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ...]:
+def _keep_signs(found: Sequence[OwnModel], signs: Tensor | None) -> tuple[OwnModel, ...]:
     """Those that keep the signs: what a library promises is looked at, not believed."""
     return tuple(one for one in found if signs is None or keeps_signs(one.member, signs))
 

@@ -44,6 +44,10 @@ class Waves:
         z = (inputs.double() - self.mean) / self.scale
         return _features(z, self.frequency) @ self.weight + self.constant
 
+    def keeps(self, signs: Tensor) -> bool:
+        """A wave keeps no direction."""
+        return False
+
 
 def _features(z: Tensor, frequency: Tensor) -> Tensor:
     angle = z @ frequency

@@ -65,6 +65,34 @@ class Trees:
         total = leaves.new_zeros(len(x), len(self.base))
         return total.index_add_(1, self.output.long(), leaves.squeeze(2))
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
+        feature, child = self.feature.long(), self.child.long()
+        inner = feature >= 0
+        if len(self.base) != 1 or bool((self.scale < 0).any()):
+            return False
+        leaf = self.values[:, 0].double()[torch.where(inner, 0, child)]
+        low = torch.where(inner, torch.inf, leaf)
+        high = torch.where(inner, -torch.inf, leaf)
+        left, right = child[inner], child[inner] + 1
+        for _ in range(self.depth):  # leaves are told upwards, a level at a time
+            low[inner] = torch.minimum(low[left], low[right])
+            high[inner] = torch.maximum(high[left], high[right])
+        way = ways_of_splits(signs, feature[inner], self.threshold[inner].double())
+        rises, falls = high[left] <= low[right], low[left] >= high[right]
+        return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+
+
+def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
+    """Which way splits x <= t must lead: before a turn one way, behind it the other.
+
+    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
+    """
+    first, start, end = signs[:, feature]
+    behind = torch.where(threshold >= end, -first, 0.0)
+    found = torch.where(threshold < start, first, behind)
+    return torch.where(start.isnan(), first, found)
+
 
 _BYTES = 4 << 20  # what one forest's tables may take
 _NODE = 10  # bytes of a node
@@ -375,24 +403,6 @@ def grow_tables(
         torch.tensor(scale, dtype=torch.float64),
         depth,
     )
-
-
-def tables_by_level(
-    feature: Tensor, cut: Tensor, value: Tensor, level: Tensor, unit: float
-) -> Trees:
-    """Trees (t, d) that ask one question a level, values (t, 2^d, w) at their leaves, as tables."""
-    depth, width = feature.shape[1], value.shape[2]
-    inner = (1 << depth) - 1
-    nodes = np.arange(2 * inner + 1)
-    asked = np.repeat(np.arange(depth), 1 << np.arange(depth))  # the level of each inner node
-    left = np.where(nodes < inner, 2 * nodes + 1, LEAF)
-    grown = []
-    for questions, cuts, leaves in zip(feature.numpy(), cut.numpy(), value.numpy(), strict=True):
-        none = np.zeros((inner, width))
-        columns = np.concatenate([questions[asked], np.full(inner + 1, LEAF)])
-        thresholds = np.concatenate([cuts[asked], np.zeros(inner + 1)])
-        grown.append((left, left + 1, columns, thresholds, np.concatenate([none, leaves])))
-    return grow_tables(grown, (unit * level).tolist(), [unit] * width)
 
 
 def _bylevel(left: Any, right: Any, feature: Any) -> tuple[Any, int]:

@@ -1,7 +1,7 @@
 // What was measured of the row above goes into the site's record; what it says stands beside.
 const SHOWN = 6;  // questions in the table, those with most evidence first
 
-function buildWatch() {
+function buildMonitor() {
   const target = form.target, field = make(target ? "input" : "select");
   if (target) {
     field.inputMode = "decimal";
@@ -19,7 +19,7 @@ function buildWatch() {
   at("monitor").hidden = false;
 }
 
-async function showWatch() {
+async function showMonitor() {
   const report = await ask("/monitor");
   at("alarms").replaceChildren(...report.sentences.map(
     (text) => make("p", text, report.alarms.length ? "warn" : "")));
@@ -41,7 +41,7 @@ async function showWatch() {
     (left > 0 ? " " + say("{left} more questions have less.", { left }) : "");
 }
 
-async function bringMeasured(event) {
+async function recordMeasured(event) {
   event.preventDefault();
   const field = at("label-measured"), said = field.value.trim(), out = at("brought");
   field.classList.remove("wrong");
@@ -54,12 +54,12 @@ async function bringMeasured(event) {
     }
     const sent = { row: row(), measured, day: at("day").value.trim() };
     const taken = await ask("/measured", JSON.stringify(sent));
-    out.textContent = say(taken.new ? "Written down: {rows} rows."
-      : "This row, with this answer and day, is there already.", taken);
-    await showWatch();
+    out.textContent = say(taken.new ? "Recorded: {rows} rows."
+      : "This row is already recorded, with this answer and day.", taken);
+    await showMonitor();
   } catch (error) {
     out.textContent = error.message || say("The service does not answer.");
   }
 }
 
-at("bring").addEventListener("submit", bringMeasured);
+at("bring").addEventListener("submit", recordMeasured);

@@ -128,20 +128,20 @@ function cells(line, apart) {
 }
 
 // the feature behind a title, which may carry a unit or be the one of the data files
-function called(title) {
+function featureOf(title) {
   const plain = title.replace(/\s*(\[.*\]|\(.*\))$/, "");
   const own = (key) => form.features.find((f) => [title, plain].includes(f[key]));
   return (own("name") || own("column") || { name: plain }).name;
 }
 
 // tabs come from spreadsheets; commas separate only where nothing else does
-function spread() {
+function fillFields() {
   const lines = at("paste").value.split(/\r?\n/).filter((line) => line.trim());
   if (!lines.length) return;
   const text = lines.join("");
   const apart = text.includes("\t") ? "\t" : text.includes(";") ? ";" : ",";
   const first = cells(lines[0], apart), names = form.features.map((f) => f.name);
-  const bare = first.map(called);
+  const bare = first.map(featureOf);
   const named = names.some((name) => bare.includes(name));
   const values = named ? (lines[1] ? cells(lines[1], apart) : []) : first;
   if (named && !values.length) return;  // the values are still to come
@@ -249,12 +249,12 @@ function hold(answer, number) {
   if (answer.noise === null) return;
   at("doubt").textContent = say(
     "One test differs from its mean by {noise} {unit} (sd), the model's mean from the true one by {ignorance}.",
-    { noise: short3(answer.noise), unit: number ? form.target.unit : say("classes"), ignorance: short3(answer.ignorance) });
+    { noise: threeDigits(answer.noise), unit: number ? form.target.unit : say("classes"), ignorance: threeDigits(answer.ignorance) });
   at("far").hidden = !answer.far;
-  at("far").textContent = say("This row is unlike all that was learned from: more is unknown than noise.");
+  at("far").textContent = say("This row is unlike the training data: the model knows too little about such rows.");
 }
 
-function short3(value) {
+function threeDigits(value) {
   return String(Number(value.toPrecision(3)));
 }
 
@@ -322,7 +322,7 @@ async function answer(strict) {
       if (again) continue;
       show(said.answers[0]);
       at("found").classList.remove("old");
-      quiet = setTimeout(() => wonder(values), 250);
+      quiet = setTimeout(() => askChanges(values), 250);
     } catch (error) {
       if (again) continue;
       at("found").hidden = true;
@@ -336,7 +336,7 @@ async function answer(strict) {
 }
 
 // the smallest change to another answer: asked once the values stand still
-async function wonder(values) {
+async function askChanges(values) {
   const said = await ask("/what-if", JSON.stringify(values)).catch(() => null);
   if (!said || JSON.stringify(values) !== JSON.stringify(row())) return;
   const [smallest, ...moved] = [...said.sentences].reverse();
@@ -372,13 +372,13 @@ async function start() {
     form = await ask("/schema");
   } catch (error) {
     at("door").hidden = false;
-    at("about").textContent = token ? say("This token is not the one.") : "";
+    at("about").textContent = token ? say("This token is wrong.") : "";
     return;
   }
   build();
   if (form.monitored) {
-    buildWatch();
-    showWatch();
+    buildMonitor();
+    showMonitor();
   }
   const card = await ask("/card");
   at("about").textContent = say("Model {model} of {day}. What is typed here is answered by this site's own service and goes nowhere else.",
@@ -387,7 +387,7 @@ async function start() {
 
 translate();
 at("row").addEventListener("submit", predict);
-at("paste").addEventListener("input", spread);
+at("paste").addEventListener("input", fillFields);
 at("door").addEventListener("submit", (event) => {
   event.preventDefault();
   token = at("token").value.trim();
