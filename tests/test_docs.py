@@ -34,6 +34,8 @@ IMPORTS = re.compile(r"^from (fedlore[\w.]*) import (?:\(([^)]*)\)|(.+))$", re.M
 PATHS = re.compile(r"(?<![\w/.-])((?:src|tests|studies|benchmarks|examples)/[\w./-]*\w/?)")
 FILES = re.compile(r"(?<![\w./-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)\b")
 LINKS = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+ANCHORS = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+HEADINGS = re.compile(r"^#+ (.+)$", re.M)
 
 
 def shown(page: Path) -> str:
@@ -89,6 +91,22 @@ def test_links_lead_somewhere(page):
         target = page.parent / link
         made = os.path.relpath(target, ROOT / "docs") in MADE
         assert target.exists() or made, f"{shown(page)} links to {link}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What the headings of a page are called in addresses."""
+    plain = (
+        re.sub(r"[^\w\s-]", "", heading).strip() for heading in HEADINGS.findall(page.read_text())
+    )
+    return {re.sub(r"[-\s]+", "-", heading.lower()) for heading in plain}
+
+
+@each_page
+def test_anchors_lead_to_headings(page):
+    for link, anchor in ANCHORS.findall(page.read_text()):
+        target = page.parent / link if link else page
+        if target.exists():
+            assert anchor in anchors_of(target), f"{shown(page)} links to {link}#{anchor}"
 
 
 def test_every_key_of_a_file_has_a_meaning():

@@ -1,4 +1,4 @@
-"""SaveRequest a draft, examples first; every save is a version with date, author and reason."""
+"""Save a draft, examples first; every save is a version with date, author and reason."""
 
 import json
 import re
