@@ -36,7 +36,6 @@ BUILDING = {
     "fedlore.cli.screen": "What a command says and shows, in words or as JSON; exit codes.",
     "fedlore.config": "TOML into frozen dataclasses.",
     "fedlore.core.one_shot": "Sums of Gram matrices, and the model they give.",
-    "fedlore.core.boosting": "Trees from sums of leaves over sites.",
     "fedlore.core.history": "Flat rows of results, read and written.",
     "fedlore.core.nets": "Networks.",
     "fedlore.core.rng": "Random numbers with an address.",

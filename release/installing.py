@@ -24,7 +24,6 @@ EXTRAS = {
     "studio": "import fastapi, uvicorn; import fedlore.studio",
     "sklearn": "import sklearn; import fedlore.sklearn",
     "tensorboard": "from torch.utils.tensorboard import SummaryWriter",
-    "tune": "import optuna; from fedlore.engine.tuning import tune",
     "xlsx": "import openpyxl",
 }
 #: What the rest of the wheel needs from elsewhere: enough where there is no torch.

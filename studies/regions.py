@@ -24,7 +24,7 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import fill_trust, inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.engine.tuning.oof import Cached, held_out, hits
+from fedlore.engine.tuning.oof import Cached, cache_logits, hits, out_of_fold_parts
 from fedlore.engine.tuning.trust import Tuning, pick
 from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Feature, Schema
@@ -90,7 +90,8 @@ def run(world: str, rows: int, seed: int) -> list[dict[str, object]]:
     def train(some: Sequence[Client]):
         return fit(some, model, rounds=20, plan=PLAN, seed=seed)
 
-    cached = held_out(clients, train, folds=3, seed=seed)
+    parts = out_of_fold_parts(clients, train, cache_logits, folds=3, seed=seed)
+    cached = {name: Cached.join(some) for name, some in parts.items()}
     fitted = train(clients)
     found = []
     for client, test in zip(clients, tests, strict=True):

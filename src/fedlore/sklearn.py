@@ -66,7 +66,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
 
     def _open(self, X: AnyRows, y: ArrayLike) -> tuple[Knowledge, _Array, _Array]:
         """The first rows that an estimator sees, checked, and the knowledge that reads them."""
-        known = _trusted(_read(self._first_knowledge(), self._about), self.trust)
+        known = _with_trust(_read(self._first_knowledge(), self._about), self.trust)
         self.schema_ = None if known.schema is None else add_columns(known.schema, X)
         numeric = {"y_numeric": True} if self._about == "number" else {}
         asked = self._validation() | numeric
@@ -268,7 +268,7 @@ class KnowledgeClassifier(_ClassSite):
     def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
         """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
         known, examples, spoken = self._open_classes(X, y)
-        if _is_network(self.estimator):
+        if self.estimator == "network":
             self._train(Client(_NAME, examples, known), len(spoken))
         else:
             heard = known.annotate(examples, Classes(tuple(map(str, spoken))))
@@ -323,7 +323,7 @@ class KnowledgeRegressor(RegressorMixin, _Site):  # type: ignore[misc]
         self.bins_ = _choose_bins(self, _tensor(numbers), known)
         task = Regression(self.bins_, self.ordinal, self._hears())
         measured = Measured(_tensor(rows), _tensor(numbers))
-        if _is_network(self.estimator):
+        if self.estimator == "network":
             self._train(NumberClient(_NAME, measured, known), self.bins_.k, task)
             return self
         about = known.of_number(self.bins_).annotate(measured)
@@ -356,16 +356,19 @@ class _ManySites:
     rounds: int
     trust = None  # each site's ensemble weighs its expert by its own rows
 
+    @property
+    def _of_sites(self) -> bool:
+        """Whether each site has knowledge of its own, by its name."""
+        return isinstance(self.knowledge, Mapping)
+
     def _first_knowledge(self) -> object:
-        if not isinstance(self.knowledge, Mapping):
-            return self.knowledge
-        return next(iter(self.knowledge.values()), None)
+        return next(iter(self.knowledge.values()), None) if self._of_sites else self.knowledge
 
     def _know(
         self, site: object, common: Knowledge, about: Literal["class", "number"]
     ) -> Knowledge:
         """What one site knows: its own of a mapping, nothing but the columns where it has none."""
-        if not isinstance(self.knowledge, Mapping):
+        if not self._of_sites:
             return common
         if site not in self.knowledge:
             return Knowledge(schema=common.schema, line=common.line)
@@ -513,22 +516,19 @@ def _choose_bins(asked: Any, y: Tensor, known: Knowledge) -> Bins:
     return Bins.around(y, asked.bins)
 
 
-def _is_network(estimator: object) -> bool:
-    return isinstance(estimator, str) and estimator == "network"
-
-
 def _read(known: object, word: Literal["class", "number"]) -> Knowledge:
     """Knowledge of this axis: as it is, from its file, or none at all."""
-    found = Knowledge.read(known) if isinstance(known, str | Path) else known or Knowledge()
+    path = isinstance(known, str | Path)
+    found = Knowledge.read(known) if path else known or Knowledge()  # type: ignore[arg-type]
     if not isinstance(found, Knowledge):
         raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
     # what was made in Python says only of a number what it is about
-    if found.answers.word != word and (word == "class" or isinstance(known, str | Path)):
+    if found.answers.word != word and (word == "class" or path):
         raise ConfigError(f"this knowledge is about a {found.answers.word}, not about a {word}")
     return found
 
 
-def _trusted(known: Knowledge, trust: object) -> Knowledge:
+def _with_trust(known: Knowledge, trust: object) -> Knowledge:
     """The knowledge with the λ that was asked for."""
     if trust is None or trust == "auto":
         return known

@@ -13,7 +13,7 @@ from fedlore.models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from fedlore.models.own.gaussian import Waves
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
-from fedlore.models.own.trees import LEAF, Trees, tables_by_level
+from fedlore.models.own.trees import LEAF, Trees
 from fedlore.models.regressor import PersonalRegressor
 
 
@@ -90,29 +90,19 @@ def one_shot_model(
     classes: int,
     *,
     terms="quadratic",
-    random=5,
     start="expert",
     hears=True,
     link=None,
     curves=0,
 ):
     """The one-shot model of drawn places, found from rows without knowledge."""
-    one_shot = OneShot(Basis(terms, random, curves=curves), start, hears, link)
+    one_shot = OneShot(Basis(terms, curves), start, hears, link)
     scaler = Scaler.of(x)
     features, from_, bend = one_shot.rows(scaler(x), None, None, classes=classes)
     y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)
     rows = OneShotRows(features, y - from_, from_, bend)
     found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(x.shape[1])))
     return OneShotModel(one_shot, found, rows.home(found), classes), scaler
-
-
-def shared_trees(inputs: int, outputs: int, *, count: int = 12, depth: int = 3) -> Trees:
-    """Trees as sites boost them together: one question a level, a level of the site's own."""
-    draw = stream("shared trees", inputs, outputs)
-    feature = torch.randint(inputs, (count, depth), generator=draw)
-    cut = 10 * torch.randn(count, depth, generator=draw, dtype=torch.float64)
-    value = torch.randn(count, 1 << depth, outputs, generator=draw, dtype=torch.float64)
-    return tables_by_level(feature, cut, 0.1 * value, torch.full((outputs,), 0.3).double(), 2.0)
 
 
 def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ def test_new_then_run_then_tune(tmp_path, monkeypatch):
         assert word in said
     assert len(read_rows(tmp_path / "o" / "results.jsonl")) == 8
     assert (tmp_path / "o" / "report.html").exists()
-    said = typed("tune", "d/federation.toml", "--method", "gradient", "--folds", "2")
+    said = typed("tune", "d/federation.toml", "--folds", "2")
     assert "Nothing was written" in said
     assert Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml").trust == 0.3
     typed("tune", "d/federation.toml", "--write")

@@ -64,12 +64,6 @@ def test_tune(world, task, tmp_path, monkeypatch):
     assert known.reliance is not None and known.trust in (0.0, 0.3)
 
 
-def test_only_a_grid_chooses_for_a_number(tmp_path):
-    path = write_federation(tmp_path, "number")
-    said = refused("tune", path, "--method", "tpe")
-    assert "of a number λ is chosen by method = grid, got 'tpe'" in said
-
-
 def test_calibrate(world, task, tmp_path):
     known = write_knowledge(tmp_path / "k", task)
     if task == "classes":  # of one class there is nothing to calibrate: give it a doubt

@@ -48,20 +48,11 @@ def test_a_row_far_out_does_not_rule_products_beside_curves():
     assert bool((far.abs() <= 1.0).all())
 
 
-def test_random_features_are_the_same_everywhere():
-    one, two = Basis("linear", random=50, seed=4), Basis("linear", random=50, seed=5)
-    assert torch.equal(one(ROW), one(ROW.clone())) and not torch.equal(one(ROW), two(ROW))
-    assert one.groups(3).tolist() == [0] * 3 + [1] * 50
-    assert (one(ROW)[:, 3:].abs() <= 2.0**0.5).all()
-
-
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
         (Basis, {"terms": "cubic"}, "terms must be one of linear, squares, quadratic, got 'cubic'"),
-        (Basis, {"random": -1}, "random must be at least 0, got -1"),
         (Basis, {"curves": -1}, "curves must be at least 0, got -1"),
-        (Basis, {"reach": 0.0}, "reach must be positive and finite, got 0.0"),
         (OneShot, {"start": "top"}, "start must be one of none, middle, expert, got 'top'"),
     ],
 )
@@ -120,5 +111,5 @@ def test_a_site_foresees_classes_from_what_it_hears():
     found = solve(rows.sums(), one_shot.basis.groups(one_shot.columns(2)))
     site = OneShotModel(one_shot, found, rows.home(found), 10)
     assert (site.logits(x, prior).argmax(1) == y).all()
-    assert (site.held_out(rows).argmax(1) == y).all()
+    assert (site.out_of_fold_logits(rows).argmax(1) == y).all()
     assert (site.logits(x, prior).exp().sum(1) - 1).abs().max() < 1e-9

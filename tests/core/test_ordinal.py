@@ -10,7 +10,6 @@ from torch import nn
 from fedlore import ConfigError, FedPer
 from fedlore.core.ordinal import (
     PLACES_HEARD,
-    Link,
     Ordered,
     Ordinal,
     find_places,
@@ -60,28 +59,6 @@ def test_a_shift_is_told_in_units_and_a_width_as_a_logarithm():
         place, width = model.normal(X, PRIOR, ALLOWED)
         assert (place - before).tolist() == [0.5 * unit] * 2
         assert width[0].item() == pytest.approx(0.7 * 2.718281828, rel=1e-6)
-
-
-def test_a_link_bends_the_place_by_hand_and_keeps_it_inside():
-    model = still(link=Link("middle", 0.9))
-    with torch.no_grad():
-        model.own.shift.fill_(1.0)  # two classes up from 3.5
-    place, _ = model.normal(X, PRIOR, ALLOWED)
-    widths = 0.9 * torch.tensor([4.0, 2.0]) / 2
-    wanted = torch.tensor([3.5, 6.5]) + widths * torch.tanh(
-        (5.5 - torch.tensor([3.5, 6.5])) / widths
-    )
-    assert torch.allclose(place, wanted)
-    with torch.no_grad():
-        model.own.shift.fill_(1e6)
-    place, _ = model.normal(X, PRIOR, ALLOWED)
-    assert place[0] <= 5.5 and place[1] <= 7.5 and bool(place.isfinite().all())
-
-
-def test_a_bent_head_is_told_of_the_range_though_it_does_not_hear():
-    model = still(link=Link("expert", 0.6), hears=False)
-    assert model.hears and model.listen(PRIOR, ALLOWED, X[:, 0]).shape == (2, PLACES_HEARD + 2)
-    assert torch.equal(model(X), model(X, torch.zeros(2, 8), torch.ones(2, 8).bool()))
 
 
 def test_shift_and_width_can_stay_at_home():

@@ -71,7 +71,7 @@ def header(text):
         (header("[]"), "cannot be read"),
         (header("{"), "cannot be read"),
         (header("[" * 100_000), "cannot be read"),
-        (header('{"__metadata__":{"a":1}}'), "no words"),
+        (header('{"__metadata__":{"a":1}}'), "not text"),
         (header('{"w":{"dtype":"F32","shape":[1]}}'), "cannot be read"),
         (header('{"w":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}') + b"\0" * 4, "F99"),
         (header('{"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}') + b"\0" * 4, "whole"),

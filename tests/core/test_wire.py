@@ -21,7 +21,6 @@ from ..engine.test_loop import Spy
 CHOSEN = {
     "vote",
     "ensemble",
-    "leaves",
 }  # of a recipe that is chosen: tests/engine/lore says what they hold
 EXACT = OneShot(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
@@ -128,8 +127,8 @@ def test_what_filters_and_books_add_to_a_task_is_no_part_of_the_question():
 
 def test_what_one_client_alone_is_told_no_other_hears():
     told = replace(TASK, sent={"all": {"w": W}, "only.a": {"w": W}, "only.b": {"w": W}})
-    assert set(told.told_to("a").sent) == {"all", "only.a"}
-    assert set(told.told_to("c").sent) == {"all"}
+    assert set(told.for_client("a").sent) == {"all", "only.a"}
+    assert set(told.for_client("c").sent) == {"all"}
 
 
 def test_a_field_that_is_added_is_in_the_digest_without_anybody_thinking_of_it():
@@ -163,5 +162,5 @@ def test_what_cannot_be_hashed_is_refused():
 
 def test_a_client_hears_nothing_of_the_rounds_of_others():
     task = replace(TASK, accepted={"a": 2, "b": 5})
-    assert task.told_to("a").accepted == {"a": 2}
-    assert task.told_to("c").accepted == {}
+    assert task.for_client("a").accepted == {"a": 2}
+    assert task.for_client("c").accepted == {}

@@ -38,17 +38,14 @@ own = false
 finishes = [0, 5]
 one_shot = {basis = {terms = "linear", curves = 1}}
 links = [{around = "middle", share = 0.9}, {around = "expert", share = 0.6}]
-boost = {rounds = 3, draws = 4, keep = 2, depth = 2, cuts = 8, least = 2}
 candidates = [
-  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, link = {share = 0.9}},
+  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01},
   {hears = true, plain = 0.5, reread = true},
 ]
 
 [model]"""
 
 BENT = {"one_shot": {"mean": torch.zeros(16), "link": torch.tensor(1)}}
-DRAWN = {"boost": {"drawn feature": torch.zeros(3, 4, 2)}}
-MORE = {"boost": {"drawn feature": torch.zeros(3, 9, 2)}}
 BEGUN = {"starts": {"shares": torch.tensor([[0.2, 0.3, 0.5]])}}
 
 #: Only the candidate of which a part stays at each site, in the trials too.
@@ -281,11 +278,6 @@ def terms(tmp_path_factory):
         (Task("evaluate", 3, trial="0/0/3"), "does not belong"),
         (Task("finish", 4, trial="0/main/3"), "chosen in private"),
         (Task("gram", 0, trial="0/0/3"), "no one-shot model"),
-        (Task("leaves", 4, DRAWN), "sums of leaves for step 4 were asked for, 3 are agreed"),
-        (Task("leaves", 0, DRAWN), "sums of leaves for step 0"),
-        (Task("leaves", 1, {}), "these terms have no boosting"),
-        (Task("leaves", 1, DRAWN, trial="0/0/3"), "these terms have no boosting"),
-        (Task("leaves", 1, MORE), "trees of shape (3, 9, 2) were drawn, (3, 4, 2) are agreed"),
         (Task("gram", 4, BENT), "sums of rows for step 4 were asked for, 4 are agreed"),
         (Task("gram", -1, BENT), "sums of rows for step -1"),
         (Task("gram", 0, BENT), "sums of rows for step 0"),
@@ -303,8 +295,6 @@ def test_what_the_server_asks_is_agreed_to(terms):
     assert {str(trial) for trial in agreed_trials(terms)} == trials
     assert find_breach(terms, Task("gram", 0)) is None
     assert find_breach(terms, Task("gram", 3, BENT)) is find_breach(terms, Task("vote", 0)) is None
-    assert find_breach(terms, Task("leaves", 3, DRAWN)) is None
-    assert find_breach(terms, Task("leaves", 0, {"boost": {"grid": torch.zeros(2, 255)}})) is None
     assert find_breach(terms, Task("ensemble", 4, trial="1/main/3")) is None
     assert find_breach(terms, Task("vote", 4, BEGUN, trial="1/main/3")) is None
     plain = replace(terms, search_space=None)
@@ -322,8 +312,6 @@ def test_policies_cover_the_candidates(terms, tmp_path):
         replace(policy, algorithms=("fedavg",)).refuse(terms, Task("gram", 0))
     with pytest.raises(Refusal, match="sums of rows are not given away"):
         replace(policy, moments=False).refuse(terms, Task("gram", 0))
-    with pytest.raises(Refusal, match="sums of rows are not given away"):
-        replace(policy, moments=False).refuse(terms, Task("leaves", 1, DRAWN))
 
 
 def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
@@ -384,7 +372,6 @@ def test_with_a_budget_one_candidate_is_needed(terms):
     assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger
     assert "1 are agreed" in find_breach(with_dp, Task("gram", 1, BENT))
     assert "these terms have none" in find_breach(with_dp, Task("vote", 0))
-    assert "these terms have no boosting" in find_breach(with_dp, Task("leaves", 1, DRAWN))
     begun = Task("vote", 4, BEGUN, trial="0/main/3")
     assert "does not belong" in find_breach(with_dp, begun)
     assert "no one-shot model" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))

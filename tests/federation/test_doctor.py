@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.core.store import alone
+from fedlore.core.store import hold_lock
 from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.flower.node import Signing, Unsigned, read_signer
 from fedlore.federation.kits.certificates import new_authority, raw_key
@@ -115,9 +115,9 @@ def test_a_site_with_spoiled_data_does_not_even_join(home):
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path):
-    with alone(tmp_path / "lock", "this site"):
+    with hold_lock(tmp_path / "lock", "this site"):
         with pytest.raises(FedloreError, match="this site is running already"):
-            with alone(tmp_path / "lock", "this site"):
+            with hold_lock(tmp_path / "lock", "this site"):
                 pass
 
 

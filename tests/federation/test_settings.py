@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fedlore import ConfigError
-from fedlore.core.boosting import Boost
 from fedlore.engine.lore import default_space
 from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
@@ -150,15 +149,15 @@ def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):
     assert terms.search_space == default_space(13, numbers=True) and terms.gram() <= MOST_FEATURES
 
 
-def test_boosting_and_a_metric_keep_all_else_as_usual(tmp_path):
+def test_a_metric_keeps_all_else_as_usual(tmp_path):
     ordered = SCHEMA.replace("classes =", "ordered = true\nclasses =")
-    more = ("", '[search_space]\nmetric = "balanced"\nboost = {rounds = 9}\n')
-    usual, boosted = (
+    more = ("", '[search_space]\nmetric = "balanced"\n')
+    usual, measured = (
         read_federation(write(tmp_path, f'recipe = "lore"\n{one}', schema=ordered)).offered()
         for one in more
     )
-    assert usual.one_shot is not None and usual.boost is None
-    assert boosted == replace(usual, boost=Boost(rounds=9), metric="balanced")
+    assert usual.one_shot is not None
+    assert measured == replace(usual, metric="balanced")
     path = write(tmp_path, 'recipe = "lore"\n[run]\nmetric = "balanced"\n', schema=ordered)
     assert read_federation(path).offered() == replace(usual, metric="balanced")
 

@@ -21,7 +21,7 @@ def test_only_the_whole_training_of_a_fold_leaves_its_network_behind(tmp_path, f
     Store(tmp_path, "run", str(trial)).commit(task, 0, memory, Reply("a", 4, rows=3))
     shelf = FolderShelf(kit, terms, "terms")
     assert torch.equal(shelf.memory(trial, 4)["head"]["w"], torch.ones(2))
-    assert (shelf.kept(trial) is not None) == (fold != MAIN and rounds == 9)
+    assert (shelf.full_training(trial) is not None) == (fold != MAIN and rounds == 9)
 
 
 def test_a_site_scores_its_own_ensemble_and_leaves_other_models_to_every_engine():

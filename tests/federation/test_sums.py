@@ -353,7 +353,7 @@ def honest(tmp_path_factory):
 def test_two_honest_trainings_sum_nothing_twice_but_what_the_rows_alone_decide(honest):
     """A vote without a trial is on links, which the rows alone decide, as they do boosted trees."""
     tasks, _ = honest
-    assert summed_twice(tasks) == {"moments", "gram", "leaves", "vote"}
+    assert summed_twice(tasks) == {"moments", "gram", "vote"}
     assert lengths(tasks) == {"3"}
 
 

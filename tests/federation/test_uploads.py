@@ -143,17 +143,3 @@ def test_no_single_site_decides_a_vote_by_its_rows():
 
     total = sum_replies(Votes(), Task("vote", 3, trial="0/0/3"))
     assert (float(total["rows"]), float(total["loss"])) == (110.0, 220.0)
-
-
-def test_sums_of_leaves_are_those_of_some_rows():
-    rows = torch.tensor([[[3.0, 0.0]]], dtype=torch.float64)
-    sent = {"boost": {"drawn feature": torch.zeros(1, 1, 1), "value": torch.zeros(1, 0, 2, 1)}}
-
-    def found(left, rows):
-        left = torch.tensor(left, dtype=torch.float64).view(1, 1, 2, 1)
-        return judged({"leaves": {"left": left, "rows": rows}}, kind="leaves", sent=sent)
-
-    assert found([0.5, 0.0], rows) is None
-    assert "more is left to learn" in found([0.5, 4.0], rows)  # in a leaf without rows
-    assert "a count of -3 rows" in found([0.0, 0.0], -rows)
-    assert "names or shapes" in found([0.5, 0.0], rows[..., :1])

@@ -8,7 +8,7 @@ import torch
 from fedlore import federate
 from fedlore.algorithms import Apfl, Ditto, FedAvg, FedPer, Scaffold
 from fedlore.core.models import Logistic, Mlp, make_network
-from fedlore.core.ordinal import Link, Ordinal, ordered_mlp
+from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.engine import Local, Recipe
 from fedlore.engine.stacked.params import StackedParams
 from fedlore.engine.training import why_not_stacked
@@ -33,10 +33,9 @@ class OrdinalNet:
     start: str = "none"
     linear: bool = True
     width: float = 0.7
-    link: Link | None = None
 
     def make(self, features, classes, *, hears, seed):
-        options = Ordinal(self.start, self.linear, self.width, hears, link=self.link)
+        options = Ordinal(self.start, self.linear, self.width, hears)
         return ordered_mlp(features, classes, hidden=self.hidden, options=options, seed=seed)
 
 
@@ -52,8 +51,6 @@ STANDING = [
     OrdinalNet(hidden=(5,), start="middle"),
     OrdinalNet(hidden=(), start="expert"),
     OrdinalNet(hidden=(6, 5), start="expert", linear=False),
-    OrdinalNet(hidden=(5,), link=Link("middle", 0.9)),
-    OrdinalNet(hidden=(6, 5), start="middle", link=Link("expert", 0.6)),
 ]
 
 both = pytest.mark.parametrize("hears", [False, True], ids=["deaf", "hears"])

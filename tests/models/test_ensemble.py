@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
 from fedlore import Examples, FedloreError, Knowledge, Personal, Schema
-from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
 from fedlore.kernel.schema import Feature
 from fedlore.models.answers import DECIDED
@@ -62,22 +61,6 @@ def test_it_is_a_distribution_inside_the_range_and_the_expert_keeps_his_weight(
         assert torch.equal(found.argmax(1)[spoken], known.prior.argmax(1)[spoken])
 
 
-def test_the_networks_jacobian_is_its_weight_times_its_own():
-    model, known = personal(0.6, 0.3, 0.1), rows(6)
-    logits = torch.randn(6, K, generator=torch.Generator().manual_seed(1)).double()
-
-    towards = torch.randn(6, K, generator=torch.Generator().manual_seed(2)).double()
-
-    def slope_of(said, step=1e-6):  # differences: a logarithm of 0 has no derivative
-        return (said(logits + step * towards) - said(logits - step * towards)) / (2 * step)
-
-    slope = slope_of(lambda at: model.ensemble.log_probs(at, known).exp())
-    own = slope_of(lambda at: inject(at, None, known.allowed).exp())
-    speaks = known.prior.sum(1)
-    share = torch.where(speaks > 0, 0.6, 0.6 / 0.9)  # the silent expert's part is shared
-    assert torch.allclose(slope, share[:, None] * own, atol=1e-7)
-
-
 def test_two_members_are_the_papers_model():
     known = rows()
     network = mlp(3, K, hidden=(5,))
@@ -109,15 +92,12 @@ def test_answers_name_who_decided():
     assert torch.allclose(found.probabilities, model.log_probs(known).exp().detach(), atol=1e-6)
 
 
-def test_other_knowledge_keeps_the_members():
-    model = personal(0.5, 0.4, 0.1)
-    assert model.with_knowledge(Knowledge()).ensemble is model.ensemble
-
-
 def test_bad_weights_are_named():
     with pytest.raises(FedloreError, match="weights must sum to 1, got 0.9"):
         personal(0.5, 0.3, 0.1)
-    with pytest.raises(FedloreError, match="sharpness must be positive and finite, got 0"):
+    with pytest.raises(
+        FedloreError, match="inverse_temperature must be positive and finite, got 0"
+    ):
         personal(0.5, 0.4, 0.1, inverse_temperature=0)
     with pytest.raises(FedloreError, match="weights must sum to 1"):
         Ensemble((), (), 0.5)

@@ -187,6 +187,8 @@ def test_what_does_not_fit_the_task_is_refused():
         fit(federation(), model, task="regression", bins=CUT)
     with pytest.raises(ConfigError, match="classification needs clients of type Client"):
         fit(SITES, model, task="classification")
+    with pytest.raises(ConfigError, match="needs clients of type Client: 'site-0' is a NumberCl"):
+        fit([*federation(), *SITES], model)
     with pytest.raises(ConfigError, match="task must be classification or regression, got 'rank'"):
         fit(SITES, model, task="rank")
     with pytest.raises(ConfigError, match="belong to task = regression"):

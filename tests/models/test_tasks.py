@@ -54,13 +54,6 @@ def test_a_task_by_name_and_as_an_object_train_the_same():
         fit(SITES, model, task=Regression(CUT), hears=True)
 
 
-def test_rows_of_two_tasks_do_not_mix():
-    with pytest.raises(ConfigError, match="needs clients of type Client: 'site-0' is a NumberCl"):
-        fit([*federation(), *SITES], mlp(FEATURES, CLASSES))
-    with pytest.raises(ConfigError, match="regression needs bins"):
-        fit(SITES, mlp(3, 12))
-
-
 def test_each_site_chooses_how_far_a_number_of_its_expert_is_trusted():
     """An expert who is always right is followed, and one who is always wrong is not."""
 

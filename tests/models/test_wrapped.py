@@ -1,8 +1,6 @@
 """A network of a plain PyTorch program, wrapped: its loss and its answers go through T."""
 
 import copy
-import difflib
-import inspect
 import math
 
 import pytest
@@ -15,7 +13,6 @@ from fedlore import (
     Examples,
     FedloreError,
     Knowledge,
-    MaxPool,
     Measured,
     NumberClient,
     Plan,
@@ -27,7 +24,6 @@ from fedlore import (
 )
 from fedlore.core.inject import Lesson, odds_of, pair_of
 from fedlore.core.nets import server
-from fedlore.data.public import fashion_mnist
 from fedlore.engine.client import ready
 from fedlore.knowledge.intervals import Band
 
@@ -246,134 +242,3 @@ def test_what_is_no_network_or_no_knowledge_is_refused():
     with pytest.raises(FedloreError, match="trust must be below 1"):
         x, y = batch()
         with_knowledge(nn.Linear(D, K), Knowledge(prediction=says_first, trust=1.0)).loss(x, y)
-
-
-# the shape of Flower's PyTorch quickstart, word for word what a user has
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 6, 5)
-        self.pool = nn.MaxPool2d(2, 2)
-        self.conv2 = nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 4 * 4, 120)
-        self.fc2 = nn.Linear(120, 10)
-
-    def forward(self, x):
-        x = self.pool(torch.relu(self.conv1(x)))
-        x = self.pool(torch.relu(self.conv2(x)))
-        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
-
-
-def train(net, trainloader, epochs, lr, device):
-    """Train the model on the training set."""
-    net.to(device)
-    criterion = torch.nn.CrossEntropyLoss().to(device)
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
-    net.train()
-    running_loss = 0.0
-    for _ in range(epochs):
-        for batch in trainloader:
-            images = batch["img"].to(device)
-            labels = batch["label"].to(device)
-            optimizer.zero_grad()
-            loss = criterion(net(images), labels)
-            loss.backward()
-            optimizer.step()
-            running_loss += loss.item()
-    return running_loss / (epochs * len(trainloader))
-
-
-def test(net, testloader, device):
-    """Validate the model on the test set."""
-    net.to(device)
-    criterion = torch.nn.CrossEntropyLoss()
-    correct, loss = 0, 0.0
-    with torch.no_grad():
-        for batch in testloader:
-            images = batch["img"].to(device)
-            labels = batch["label"].to(device)
-            outputs = net(images)
-            loss += criterion(outputs, labels).item()
-            correct += (torch.max(outputs.data, 1)[1] == labels).sum().item()
-    return loss / len(testloader), correct / len(testloader.dataset)
-
-
-test.__test__ = False  # a name of the quickstart
-
-PLAIN = inspect.getsource(train) + inspect.getsource(test)
-#: The whole step: what a user of the quickstart changes.
-CHANGES = {
-    "    net.train()\n": "    net.train()\n"
-    "    knowing = with_knowledge(net, KNOWLEDGE, raw=unscale)\n",
-    "loss = criterion(net(images), labels)": "loss = knowing.loss(images, labels)",
-    "    correct, loss = 0, 0.0\n": "    net = with_knowledge(net, KNOWLEDGE, raw=unscale).eval()\n"
-    "    correct, loss = 0, 0.0\n",
-}
-
-
-def changed():
-    text = PLAIN
-    for old, new in CHANGES.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
-
-
-def test_at_most_ten_lines_of_the_quickstart_change():
-    lines = difflib.ndiff(PLAIN.splitlines(), changed().splitlines())
-    assert sum(line[0] == "+" for line in lines) == 3
-
-
-class Pictures(torch.utils.data.Dataset):
-    """Fashion-MNIST as the quickstart has it: scaled to -1 to 1, a channel, a dictionary a row."""
-
-    def __init__(self, examples):
-        self.x, self.y = examples.x.unsqueeze(1) * 2 - 1, examples.y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, row):
-        return {"img": self.x[row], "label": self.y[row]}
-
-
-def test_the_quickstart_learns_through_knowledge_on_fashion_mnist():
-    """Few pictures at the site; its expert sees them in low resolution and rules classes out."""
-    try:
-        parts = fashion_mnist(fetch=False)
-    except FedloreError:
-        pytest.skip("Fashion-MNIST is not here; FEDLORE_DATA names its folder")
-    torch.manual_seed(0)
-    eyes = nn.Sequential(nn.Flatten(), nn.Linear(49, 10))  # learned elsewhere, by 7×7 pixels
-    pooled = MaxPool(4, eyes)
-    learned, other = torch.optim.Adam(eyes.parameters(), lr=0.01), parts.train[10_000:12_000]
-    for _ in range(200):
-        learned.zero_grad()
-        nn.functional.cross_entropy(pooled(other.x), other.y).backward()
-        learned.step()
-
-    def four_best(x):
-        said = pooled(x)
-        return said >= said.topk(4, dim=1).values[:, -1:]
-
-    known = Knowledge(range=four_best, outside="widen")
-    load = torch.utils.data.DataLoader
-    home, exam = load(Pictures(parts.train[:200]), 32), load(Pictures(parts.test[:1000]), 500)
-    scores = {}
-    for name, text in (("plain", PLAIN), ("knowing", changed())):
-        space = {"torch": torch, "with_knowledge": with_knowledge, "KNOWLEDGE": known}
-        space["unscale"] = lambda x: x[:, 0] / 2 + 0.5
-        exec(text, space)  # the very lines of this file
-        torch.manual_seed(0)
-        net = Net()
-        space["train"](net, home, 3, 0.01, "cpu")
-        scores[name] = space["test"](net, exam, "cpu")[1]
-    inside = four_best(parts.test.x[:1000])
-    with torch.no_grad():
-        said = with_knowledge(net, known, raw=space["unscale"]).predict(
-            parts.test.x[:1000].unsqueeze(1) * 2 - 1
-        )
-    assert inside.gather(1, said.unsqueeze(1)).all()
-    assert scores["knowing"] > scores["plain"]

@@ -55,7 +55,7 @@ def answers_of(n):
     found = {}
     for site, half in one.halves.items():
         for some in lists(n, t, site):
-            asked = lying(sorted(some))(stopped.kept).told_to(site)
+            asked = lying(sorted(some))(stopped.kept).for_client(site)
             found[site, some] = secrets_in(copy.deepcopy(half).answer(asked), n, some)
     return t, found
 

@@ -228,13 +228,13 @@ def test_a_site_answers_once():
     one = cohort(5)
     *_, task = tasks(one)
     half = one.halves["site-00"]
-    first = half.answer(task.told_to("site-00"))
+    first = half.answer(task.for_client("site-00"))
     assert set(first.upload) == {"shares"} and set(first.upload["shares"]) == set(called(5))
     assert {len(t) for t in first.upload["shares"].values()} == {16}  # of its own seed alone
-    assert_same(half.answer(task.told_to("site-00")), first)  # the very same question again
+    assert_same(half.answer(task.for_client("site-00")), first)  # the very same question again
     fewer = lying(called(5)[:4])(task)
     with pytest.raises(FedloreError, match="answered once"):
-        half.answer(fewer.told_to("site-00"))
+        half.answer(fewer.for_client("site-00"))
 
 
 def test_what_hides_a_site_from_all_others_never_leaves():
@@ -273,7 +273,7 @@ def test_nothing_is_answered_out_of_order_or_from_another_round():
     _, train, unmask = tasks(one)
     fresh = SecureAggregation().site("site-00")
     with pytest.raises(FedloreError, match="has sent nothing masked"):
-        fresh.answer(unmask.told_to("site-00"))
+        fresh.answer(unmask.for_client("site-00"))
     with pytest.raises(FedloreError, match="without a readable pact"):
         fresh.outbound(train.question(), Reply("site-00", 9, upload("site-00")))
     with pytest.raises(FedloreError, match="not the one that it holds"):  # of before its restart
@@ -386,7 +386,7 @@ def test_sites_that_were_told_different_keys_open_nothing_for_each_other():
     told = replace(train, sent=train.sent | {KEYS: keys})
     half.outbound(told, Reply("site-00", 9, upload("site-00")))
     with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
-        half.answer(unmask.told_to("site-00"))
+        half.answer(unmask.for_client("site-00"))
 
 
 def test_a_round_is_bound_to_its_pact_and_to_every_key():

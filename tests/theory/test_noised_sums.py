@@ -12,12 +12,12 @@ from fedlore.algorithms import FedAvg
 from fedlore.core.aggregate import Mean
 from fedlore.core.one_shot import OneShotRows, sum_rows
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.one_shot import posterior_of
 from fedlore.errors import FedloreError
 from fedlore.privacy.dp.budget import Dp, clip_upload
 from fedlore.privacy.dp.filter import Noise
 from fedlore.privacy.filters import Placement, filter_context
 
+from ..engine.sums import posterior_of
 from ..privacy.test_dp import assert_variance, noising, seeded
 
 DP = Dp(epsilon=4, delta=1e-5, sums=50.0)

@@ -136,7 +136,7 @@ def test_members_that_were_not_told_of_shapes_are_refused_and_would_break_them(t
     broken = 0
     for seed in (1, 4):
         personal, ensemble, shapes, draw = mixed_site(seed, task, kept=False)
-        with pytest.raises(FedloreError, match="beside the network does not keep the shapes"):
+        with pytest.raises(FedloreError, match="in the ensemble does not keep the shapes"):
             with_members(personal, ensemble)
         mixture = with_members(
             personal, replace(ensemble, members=(), weights=(), network=1.0, expert=0.0)

@@ -100,8 +100,8 @@ class Apfl:
         start = {"shared": sent["model"], "own": memory["own"], "mix": memory["mix"]}
         end = work.walk(start, slopes)
         # how far α would have gone, over the sum of step sizes: minus its mean gradient
-        lean = tree.scale(tree.sub(end["mix"], memory["mix"]), inverse(work.reach))
-        moved = tree.axpy(self.adapt, lean, memory["mix"])
+        slope = tree.scale(tree.sub(end["mix"], memory["mix"]), inverse(work.reach))
+        moved = tree.axpy(self.adapt, slope, memory["mix"])
         mixture = {"mix": moved["mix"].clamp(0.0, 1.0)}
         upload = {"model": tree.sub(end["shared"], sent["model"])}
         return upload, {"own": end["own"], "mix": mixture}

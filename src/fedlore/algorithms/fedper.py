@@ -40,11 +40,11 @@ class FedPer:
         object.__setattr__(self, "private", tuple(self.private))  # lists have no hash
 
     def init(self, params: Params) -> Payload:
-        self._kept(params)  # refuse unknown layers before round 1
+        self._private_names(params)  # refuse unknown layers before round 1
         return {"model": params}
 
     def send(self, state: Payload) -> Payload:
-        kept = self._kept(state["model"])
+        kept = self._private_names(state["model"])
         return {"model": {n: t for n, t in state["model"].items() if n not in kept}}
 
     def start(self, sent: Payload, initial: Params) -> Payload:
@@ -62,7 +62,7 @@ class FedPer:
     def personal(self, sent: Payload, memory: Payload) -> Params:
         return sent["model"] | memory["head"]
 
-    def _kept(self, names: Iterable[str]) -> set[str]:
+    def _private_names(self, names: Iterable[str]) -> set[str]:
         """The names of the parameters that stay at home."""
         names = list(names)
         layers = {n.rpartition(".")[0] for n in names}

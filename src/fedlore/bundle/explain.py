@@ -187,7 +187,7 @@ def _say_members(found: Answers, ensemble: Ensemble) -> Reasons:
     return [[said[λ]] for λ in trusts]
 
 
-_SHARED = ("network", "one_shot", "boost")  # members that all sites made together
+_SHARED = ("network", "one_shot")  # members that all sites made together
 
 
 def _say_opinions(found: Answers, bundle: Bundle, x: Tensor) -> Reasons:

@@ -173,7 +173,7 @@ def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None
 
 
 _OPTIONS = {
-    "ordered": {"start", "linear", "width", "reach", "hears", "between", "link"},
+    "ordered": {"start", "linear", "width", "reach", "hears", "between"},
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")

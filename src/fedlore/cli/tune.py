@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from ..config import build
 from ..core.store import write_whole
 from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
@@ -23,7 +22,6 @@ from .screen import current_screen, explain_stop
 
 def tune_sites(
     config: Annotated[Path, typer.Argument(help="A federation.toml, or a folder of sites.")],
-    method: Annotated[str, typer.Option(help="grid, gradient, or tpe (retrains).")] = "grid",
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 3,
     write: Annotated[
         bool, typer.Option("--write", help="Put each λ into the site's knowledge.toml.")
@@ -32,7 +30,6 @@ def tune_sites(
 ) -> None:
     """Let each site choose its trust λ on its own rows; nothing about them leaves the site."""
     torch.set_num_threads(threads)
-    tuning = build(Tuning, {"method": method, "folds": folds})
     gathering = gather(config)
     setting = gathering.setting
     screen = current_screen()
@@ -40,11 +37,15 @@ def tune_sites(
     with explain_stop(kept), Gauge(screen, "training") as gauge:
 
         def on_training(done: int, total: int) -> None:
-            gauge.step(f"λ by {method}", done, total)
+            gauge.step("λ", done, total)
 
         clients: Sequence[Member[Any]] = gathering.clients
         found = tune(
-            clients, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
+            clients,
+            gathering.train,
+            tuning=Tuning(folds=folds),
+            seed=setting.seed,
+            on_training=on_training,
         )
     screen.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
     if any(approach.chosen for approach in gathering.approaches):

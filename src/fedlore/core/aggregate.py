@@ -63,9 +63,9 @@ class Trimmed:
             raise ConfigError(f"share must lie in [0, 0.5), got {self.share}")
 
     def __call__(self, uploads: _Weighted, /) -> Payload:
-        return _each(uploads, self._kept)
+        return _each(uploads, self._trim)
 
-    def _kept(self, stack: Tensor) -> Tensor:
+    def _trim(self, stack: Tensor) -> Tensor:
         """(m, ...) -> (...)."""
         cut = int(self.share * len(stack) + 1e-9)
         return stack.sort(0).values[cut : len(stack) - cut].mean(0)

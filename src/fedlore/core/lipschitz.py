@@ -11,7 +11,7 @@ other sites, a harder one holds those that start at 0.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -149,7 +149,7 @@ def tame(weight: Tensor, place: int) -> Tensor:
     return weight / norm.clamp(min=1.0)
 
 
-def keeps_shapes(model: nn.Module) -> bool:
+def keeps_shapes(model: nn.Module) -> TypeGuard[Lipschitz]:
     """Whether a network keeps shapes for any weights: whoever inherits from it may do anything."""
     return type(model) is Lipschitz
 
@@ -162,11 +162,11 @@ def lay_shapes(model: nn.Module, data: Examples, scaler: Scaler | None = None) -
     range and the expert's place 1 where they move as all shapes say, 0 where they do not move with
     them, and NaN where they are withheld. Other models get the rows as they are.
     """
-    if not isinstance(model, Lipschitz) or not keeps_shapes(model):
+    if not keeps_shapes(model):
         if data.signs is not None and bool((_parts_of(data.signs)[0] != 0).any()):
             raise FedloreError(
-                "shapes need a network that keeps them: [model] lipschitz = true, agreed by all"
-                f"; of a {type(model).__name__} no bound on the slopes is known"
+                "shapes need a network that keeps them: set [model] lipschitz = true at every site "
+                f"(no bound on the slopes of a {type(model).__name__} is known)"
             )
         return data
     about, x = model.options, data.x.flatten(1)

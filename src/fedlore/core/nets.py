@@ -75,7 +75,7 @@ def mlp(
     """A multi-layer perceptron with ReLU; the paper's Covtype model is 54-128-128-7."""
     sizes = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
     for size in sizes:
-        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+        if type(size) is bool or not hasattr(size, "__index__") or size < 1:
             raise ConfigError(f"hidden must hold whole numbers of at least 1, got {size!r}")
     widths = [int(size) for size in sizes]
     return initialise(_with_head(nn.Flatten(), features, widths, classes, hears), seed)

@@ -28,7 +28,6 @@ from .ordinal import (
     make_bend,
     normal_cells,
 )
-from .rng import stream
 from .tree import Params
 
 __all__ = ["Basis", "Link", "OneShot", "OneShotModel", "Posterior", "unpack_gram"]
@@ -49,9 +48,6 @@ class Basis:
     """Which functions of a row the model is linear in."""
 
     terms: Products = "quadratic"  # of the features
-    random: int = 0  # random cosines besides (Rahimi, Recht 2007)
-    reach: float = 6.0  # the distance over which those change
-    seed: int = 0  # of the random cosines
     curves: int = 0  # S-shaped curves of each column (Hastie, Tibshirani 1986); products are then
     # those of columns bent by tanh, so that no row far out rules them
 
@@ -60,17 +56,14 @@ class Basis:
             raise ConfigError(
                 f"terms must be one of {', '.join(get_args(Products))}, got '{self.terms}'"
             )
-        for name in ("random", "curves"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if not 0.0 < self.reach < math.inf:
-            raise ConfigError(f"reach must be positive and finite, got {self.reach}")
+        if self.curves < 0:
+            raise ConfigError(f"curves must be at least 0, got {self.curves}")
 
     def counts(self, columns: int) -> list[int]:
         """How many features rows with so many columns have: linear, squares, products, ..."""
         squares = columns * (self.terms != "linear")
         pairs = columns * (columns - 1) // 2 * (self.terms == "quadratic")
-        return [columns, squares, pairs, self.curves * columns, self.random]
+        return [columns, squares, pairs, self.curves * columns]
 
     def groups(self, columns: int) -> Tensor:
         """To which group each feature of rows with so many columns belongs, (f,)."""
@@ -95,11 +88,6 @@ class Basis:
             bounded = x.tanh() if self.curves else x
             parts.append(bounded[:, i] * bounded[:, j])
         parts += [torch.tanh(STEEPNESS * (x - at)) for at in self.places]
-        if self.random:
-            draw = stream("random features", self.seed)
-            ways = torch.randn(d, self.random, generator=draw, dtype=torch.float64) / self.reach
-            turn = 2.0 * math.pi * torch.rand(self.random, generator=draw, dtype=torch.float64)
-            parts.append(math.sqrt(2.0) * torch.cos(x @ ways.to(x.device) + turn.to(x.device)))
         return torch.cat(parts, 1)
 
 
@@ -205,7 +193,9 @@ def solve(total: Params, groups: Tensor) -> Posterior:
     gram, cross, energy = _joint(total, len(groups))
     free = total["free"]
     if not float(free) > 0.0:
-        raise FedloreError(f"one round needs more rows than sites, {float(free):g} are left over")
+        raise FedloreError(
+            f"the one-shot model needs more rows than sites, {float(free):g} are left over"
+        )
     groups = groups.to(cross.device)
     count = torch.bincount(groups).to(cross.dtype)
     # a guess that any data improves on: half of what is seen is noise, half is the features
@@ -247,7 +237,7 @@ def squared_error(total: Params, mean: Tensor) -> float:
     return float(total["energy"] - 2.0 * mean @ total["cross"] + mean @ gram @ mean)
 
 
-def foresee(
+def predict_new(
     found: Posterior, home: Home, features: Tensor, bend: Bend | None = None
 ) -> tuple[Tensor, Tensor]:
     """At a site: mean and variance of rows to come, (n, f) -> (n,) each."""
@@ -410,7 +400,7 @@ class OneShotModel:
     ) -> tuple[Tensor, Tensor]:
         """Mean and variance for scaled rows, on the scale of the class numbers, (n,) each."""
         features, start, bend = self.one_shot.rows(x, prior, allowed, stated, classes=self.classes)
-        mean, variance = foresee(self.found, self.home, features, bend)
+        mean, variance = predict_new(self.found, self.home, features, bend)
         return start + mean, variance
 
     def slopes(
@@ -437,7 +427,7 @@ class OneShotModel:
         mean, variance = self.normal(x, prior, allowed, stated)
         return normal_cells(mean, variance.sqrt(), self.classes)
 
-    def held_out(self, rows: OneShotRows) -> Tensor:
+    def out_of_fold_logits(self, rows: OneShotRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         place, variance = self.leave_out(rows)
         return normal_cells(place, variance.sqrt(), self.classes)

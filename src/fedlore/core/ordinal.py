@@ -143,7 +143,6 @@ class Ordinal:
     hears: bool = True  # whether the network gets the expert's three numbers as inputs
     reach: float | None = None  # share of all classes in one unit of output; None: the usual
     between: bool = False  # of a number: it hears where in its bin the expert's number lies
-    link: Link | None = None  # how a range bends the place; None: it is cut at the range alone
 
     def __post_init__(self) -> None:
         check_start(self.start)
@@ -171,8 +170,8 @@ class HeadAtHome(nn.Module):
 class Ordered(nn.Module):
     """A server model for ordered classes: logits are log[F((e_{c+1}-m)/s) - F((e_c-m)/s)].
 
-    m = start + unit·(shift + head(seen, heard) + line(seen, heard)), bent by the range where there
-    is a link. FedPer(private=("own",)) keeps shift and width at home.
+    m = start + unit·(shift + head(seen, heard) + line(seen, heard)). FedPer(private=("own",)) keeps
+    shift and width at home.
     """
 
     def __init__(
@@ -193,8 +192,7 @@ class Ordered(nn.Module):
         self.own = HeadAtHome()
         self.classes = classes
         self.options = options or Ordinal()
-        told = self.options.start != "none" or self.options.link is not None
-        self.hears = self.options.hears or told
+        self.hears = self.options.hears or self.options.start != "none"
 
     def extra_repr(self) -> str:
         return f"classes={self.classes}, {self.options}"
@@ -211,34 +209,24 @@ class Ordered(nn.Module):
         """Place and width of each row, (n,) each, on the scale of the class numbers."""
         seen, options = self.trunk(x), self.options  # (n, h)
         start = seen.new_full((len(seen),), (self.classes - 1) / 2)
-        bend = None
         if self.hears:
             heard = self.listen(prior, allowed, start)
-            if options.link is not None:
-                bend = Bend(heard[:, PLACES_HEARD], heard[:, PLACES_HEARD + 1])
             if options.start != "none":
                 column = 0 if options.start == "middle" else 1
                 start = start + self.classes / 4 * heard[:, column]
             if options.hears:
-                seen = torch.cat([seen, heard[:, :PLACES_HEARD]], 1)
+                seen = torch.cat([seen, heard], 1)
         moved = self.head(seen)[:, 0] + self.own.shift
         if self.line is not None:
             moved = moved + self.line(seen)[:, 0]
         width = options.width * self.own.width.exp()
-        place, _ = bend_place(start + options.unit(self.classes) * moved, bend)
+        place = start + options.unit(self.classes) * moved
         return place, width.expand_as(start)
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
-        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD).
-
-        With a link there are two columns more: the centre of the bend, and its width.
-        """
+        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
         middle, expert = find_places(prior, allowed, like=like, classes=self.classes)
-        heard = heard_numbers(middle, expert, self.classes)
-        if self.options.link is None:
-            return heard
-        bend = make_bend(self.options.link, middle, expert, allowed, classes=self.classes)
-        return torch.cat([heard, torch.stack([bend.centre, bend.width], -1)], -1)
+        return heard_numbers(middle, expert, self.classes)
 
 
 def reads_between(model: nn.Module) -> bool:

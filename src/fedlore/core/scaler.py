@@ -107,7 +107,7 @@ class Inputs:
         """What stands for a missing value of each feature, (d,) float64."""
         return torch.tensor([one.fill for one in self.features], dtype=torch.float64)
 
-    def alike(self) -> "Inputs":
+    def without_fills(self) -> "Inputs":
         """The same without what is still to be found out: equal where rows may be pooled."""
         features = (
             f if f.stand == "given" else replace(f, fill=0.0, low=-math.inf, high=math.inf)

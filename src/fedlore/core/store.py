@@ -135,7 +135,7 @@ def unpack_tensors(data: bytes) -> tuple[Params, dict[str, str]]:
         about = head.pop("__metadata__", {})
         entries = {name: _entry(value) for name, value in head.items()}
         if not all(isinstance(word, str) for word in about.values()):
-            raise ValueError("words about it that are no words")
+            raise ValueError("its metadata holds values that are not text")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"a header that cannot be read: {str(error)[:80]}") from None
     bundle: Params = {}
@@ -163,9 +163,9 @@ def unpack_payload(data: bytes) -> tuple[dict[str, Any], Payload]:
     """What `pack_payload` packed; anything else is `Unreadable`."""
     place = 8 + len(_SEAL)
     if data[8:place] != _SEAL:
-        raise Unreadable("no file of fedlore's")
+        raise Unreadable("not a file that fedlore wrote")
     if data[place : place + len(_BLANK)] != _checksum(data):
-        raise Unreadable("its checksum does not fit")
+        raise Unreadable("its checksum is wrong")
     bundle, words = unpack_tensors(data)
     try:
         found = json.loads(words["fedlore"])
@@ -175,7 +175,7 @@ def unpack_payload(data: bytes) -> tuple[dict[str, Any], Payload]:
         }
         return dict(found["about"]), payload
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Unreadable("no file of fedlore's") from None
+        raise Unreadable("not a file that fedlore wrote") from None
 
 
 def _checksum(data: bytes) -> bytes:
@@ -301,7 +301,7 @@ def owner_only() -> Iterator[None]:
 
 
 @contextmanager
-def alone(path: Path, what: str) -> Iterator[None]:
+def hold_lock(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file: two processes on one folder would spoil each other's books."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..errors import FedloreError
 from . import tree
-from .boosting import leaf_sums
 from .one_shot import sum_shapes
 from .scaler import Inputs, moments
 from .store import layout_of, to_bytes
@@ -63,13 +62,6 @@ TASK_KINDS = {
         bits=40,
         misfit="sums of rows with other names or shapes than asked for",
     ),
-    "leaves": TaskKind(
-        "what is left to learn in the leaves of drawn trees, and how many rows lie there",
-        summed=True,
-        recipe=True,
-        bits=40,
-        misfit="sums of leaves with other names or shapes than asked for",
-    ),
     "vote": TaskKind(
         "the summed loss of a trial on rows it was not trained on, and their number",
         summed=True,
@@ -110,7 +102,7 @@ class Task:
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
     receipt: str = ""  # what the server holds of the clients' books; no part of the question
 
-    def told_to(self, client: str) -> "Task":
+    def for_client(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""
         own = {client: self.accepted[client]} if self.accepted.get(client) else {}
         sent = {
@@ -174,8 +166,8 @@ def name_content(task: Task) -> str:
 
 
 def name_quantity(task: Task) -> str:
-    """The same, but all sums of products are one, and all of leaves: they are of the same rows."""
-    return task.kind if task.kind in ("gram", "leaves") else name_content(task)
+    """The same, but all sums of products are one: they are of the same rows."""
+    return task.kind if task.kind == "gram" else name_content(task)
 
 
 def _pieces(value: object) -> Iterator[bytes]:
@@ -223,8 +215,6 @@ def wanted_of(
     if task.kind == "gram" and terms:
         like = {n: torch.zeros(s, dtype=torch.float64) for n, s in sum_shapes(terms).items()}
         return {"gram": like}
-    if task.kind == "leaves":
-        return {"leaves": leaf_sums(task.sent["boost"])}
     if task.kind == "vote":  # of one training, of all one-shot models that were sent, of starts
         sent = task.question().sent
         starts = sent["starts"]["shares"] if "starts" in sent else (None,)

@@ -8,11 +8,10 @@ from torch import nn
 from ..core.examples import Examples
 from ..core.inject import Lesson, fill_trust, guard, inject, teach
 from ..core.lipschitz import lay_shapes
-from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..errors import FedloreError
-from ..models.client import Client
+from ..models.client import Client, score_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +76,8 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
     if site.client.injected:
         logits = guard(model(test.x, test.prior, test.allowed))
         trust = fill_trust(test.trust, site.client.knowledge.trust_at_prediction)
-        log_probs = inject(logits, test.prior, test.allowed, trust)
-        predicted = decide(log_probs, test.prior, test.signs)
-    else:
-        log_probs = guard(model(test.x)).log_softmax(1)
-        predicted = decide(log_probs)
-    scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
-    if test.allowed is not None:
-        scores["pov"] = violation(predicted, test.allowed)
-    return scores
+        return score_rows(inject(logits, test.prior, test.allowed, trust), test, test)
+    return score_rows(guard(model(test.x)).log_softmax(1), Examples(test.x), test)
 
 
 def see_rows(injected: bool, data: Examples, scaler: Scaler | None, model: nn.Module) -> Examples:

@@ -108,9 +108,9 @@ def fit(
     if recipe is not None:
         if trust != "own":
             raise ConfigError("recipe = lore weighs the expert itself: leave trust at 'own'")
-        if not isinstance(recipe, SearchSpace) and recipe != "lore":
+        search_space = None if recipe == "lore" else recipe
+        if not isinstance(search_space, SearchSpace | None):
             raise ConfigError(f"recipe must be lore or a SearchSpace, got {recipe!r}")
-        search_space = recipe if isinstance(recipe, SearchSpace) else None
         return train_lore(
             clients,
             training,
@@ -124,12 +124,13 @@ def fit(
         raise ConfigError(f"metric = '{metric}' decides what recipe = lore chooses: name both")
     network = _network(model)
     if trust != "own":
-        if not isinstance(trust, Tuning) and trust != "auto":
+        tuning = None if trust == "auto" else trust
+        if not isinstance(tuning, Tuning | None):
             raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
         chosen = tune(
             clients,
             lambda some: train(some, network, training.quiet(), task=asked),
-            tuning=trust if isinstance(trust, Tuning) else None,
+            tuning=tuning,
             seed=training.seed,
         )
         clients = with_trust(clients, chosen)

@@ -111,7 +111,7 @@ def sum_up(client: Client, recipe: Recipe, task: Task, classes: int) -> Payload:
     if recipe.one_shot is None:
         raise ConfigError("sums of rows were asked for, and the recipe has no one-shot model")
     if task.sent:
-        raise ConfigError("sums of rows behind a bend are given by the clients of lore alone")
+        raise ConfigError("only clients of lore give sums of rows behind a link")
     return {"gram": one_shot_rows(client, recipe.one_shot, recipe.scaler, classes=classes).sums()}
 
 

@@ -1,7 +1,6 @@
 """The one-shot model over any transport: sums from the sites, one posterior for all of them."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from ..core.tree import Params
 from ..core.wire import Reply, Task, Transport, find_flaw, wanted_of
 from ..errors import FedloreError
 from ..models.client import Client
-from ..privacy.filters import Filter, SumWithheld, guard_transport
+from ..privacy.filters import SumWithheld
 from .client import scale_rows
 
 
@@ -124,29 +123,3 @@ def _cap_votes(replies: list[Reply]) -> list[Reply]:
         r if n <= most else replace(r, upload={"vote": tree.scale(r.upload["vote"], most / n)})
         for r, n in zip(replies, rows, strict=True)
     ]
-
-
-def posterior_of(
-    rows: Mapping[str, OneShotRows],
-    groups: Tensor,
-    filters: Sequence[Filter] = (),
-    *,
-    noised: bool = False,
-) -> Posterior:
-    """The posterior of sites in this process; their sums pass the same filters as any upload."""
-    with torch.no_grad():
-        return solve_sums(guard_transport(_Sums(rows), filters), groups, noised=noised)
-
-
-class _Sums:
-    """A transport that can only be asked for sums of rows."""
-
-    def __init__(self, rows: Mapping[str, OneShotRows]) -> None:
-        self._rows = rows
-
-    def clients(self) -> Sequence[str]:
-        return list(self._rows)
-
-    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
-        for name in to:
-            yield Reply(name, task.round, {"gram": self._rows[name].sums()})

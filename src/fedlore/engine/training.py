@@ -250,8 +250,8 @@ def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
     except RuntimeError:
         if any(feature.missing for feature in inputs.features):
             raise ConfigError(
-                f"the model cannot be called on rows of {x.shape[1]} inputs, which a row becomes "
-                "with its levels and what may be missing: count_inputs(schema) says how many"
+                f"the model cannot be called on rows of {x.shape[1]} inputs (levels and missing "
+                "values add some): count_inputs(schema) says how many there are"
             ) from None
     return [replace(client, numeric=True) for client in clients]
 
@@ -259,13 +259,19 @@ def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
 def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
     """How the rows of these clients reach a network, which must be the same everywhere."""
     found = [client.inputs for client in clients]
-    if len({None if one is None else one.alike() for one in found}) > 1:
+    if len({None if one is None else one.without_fills() for one in found}) > 1:
         raise ConfigError(
-            "the clients' features differ in levels, or in what stands for a missing value: a "
-            "network takes them in one way only"
+            "the clients' features differ in levels, or in what replaces a missing value: these "
+            "must be the same at all clients"
         )
     known = [one for one in found if one is not None]
     return reduce(Inputs.join, known) if known else None
+
+
+def identity_scaler(clients: Sequence[Client], *, heard: int = 0) -> Scaler | None:
+    """Rows as networks take them, without a scaling; None where features are plain numbers."""
+    inputs = inputs_of_all(clients)
+    return None if inputs is None else leave_unscaled(inputs).widen(heard)
 
 
 def bring_home(
@@ -329,6 +335,35 @@ class Training:
         """The same without scores and reports, for trials."""
         return replace(self, evaluate=0, on_round=None)
 
+    def filters(self, recipe: Recipe, sites: int, *, sums: bool = False) -> tuple[Filter, ...]:
+        """What privacy puts between this many sites and the server."""
+        around = filter_context(
+            recipe.algorithm,
+            sites=sites,
+            rounds=self.rounds,
+            weights=recipe.weights,
+            aggregate=recipe.aggregate,
+            sample=self.sample,
+            sums=sums,
+        )
+        folder = None if self.ledgers is None else Path(self.ledgers)
+        place = Placement(folder=folder, run=f"seed {self.seed}")
+        return tuple(filters_of(self.privacy, around, place))
+
+    def scaler(
+        self, clients: Sequence[Client], filters: Sequence[Filter], *, heard: int = 0
+    ) -> Scaler | None:
+        """The scaler that is given, or found from sums; None where rows stay as they are."""
+        if isinstance(self.scale, Scaler):
+            return self.scale
+        if self.scale and clients:
+            return scaler_of(clients, filters)
+        return identity_scaler(clients, heard=heard)
+
+    def privacy_cost(self, filters: Sequence[Filter]) -> tuple[str, ...]:
+        """What the training cost in privacy, in words."""
+        return tuple(privacy_lines(filters, rounds=self.rounds, sample=self.sample))
+
 
 def train(
     members: Sequence[Member[P]],
@@ -341,10 +376,8 @@ def train(
     task = (task or task_for(members)).suit(model)
     clients = [task.enter(member) for member in members]
     clients = fit_inputs(clients, server(model))
-    inputs = inputs_of_all(clients)
-    plain = None if inputs is None else leave_unscaled(inputs).widen(task.heard_inputs)
     for client in clients[:1]:
-        task.check(model, client.encode(plain))
+        task.check(model, client.encode(identity_scaler(clients, heard=task.heard_inputs)))
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     recipe = Recipe(
         server(model),
@@ -355,22 +388,8 @@ def train(
         aggregate=aggregate_of(training.aggregate),
         records=None if privacy is None else privacy.records(rounds),
     )
-    around = filter_context(
-        recipe.algorithm,
-        sites=len(clients),
-        rounds=rounds,
-        weights=recipe.weights,
-        aggregate=recipe.aggregate,
-        sample=sample,
-    )
-    folder = None if training.ledgers is None else Path(training.ledgers)
-    filters = filters_of(privacy, around, Placement(folder=folder, run=f"seed {training.seed}"))
-    if isinstance(training.scale, Scaler):
-        recipe = replace(recipe, scaler=training.scale)
-    elif training.scale and clients:
-        recipe = replace(recipe, scaler=scaler_of(clients, filters))
-    elif plain is not None:
-        recipe = replace(recipe, scaler=plain)
+    filters = training.filters(recipe, len(clients))
+    recipe = replace(recipe, scaler=training.scaler(clients, filters, heard=task.heard_inputs))
     clients = [client.encode(recipe.scaler) for client in clients]
     chosen = engine_for(
         clients,
@@ -391,8 +410,8 @@ def train(
         kept = transport.memories.items()
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
     run, memories = bring_home(run, memories, recipe.model)
-    spent = privacy_lines(filters, rounds=rounds, sample=sample)
+    spent = training.privacy_cost(filters)
     lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     run = replace(run, rows=[*run.rows, *lines])
     known = {m.id: knowledge_within(m) for m in members}
-    return Fitted(task, recipe, run, known, memories, tuple(spent))
+    return Fitted(task, recipe, run, known, memories, spent)

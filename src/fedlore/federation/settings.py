@@ -246,7 +246,7 @@ class Federation:
         """What lore chooses from under a schema, the same in one process and deployed.
 
         A [search_space] that names no candidates has the usual ones for what is learned, and one
-        that says boost or metric alone all else that is usual.
+        that says metric alone all else that is usual.
         """
         schema = schema or self.schema
         if schema is None:
@@ -255,9 +255,7 @@ class Federation:
         ordered, shaped = schema.ordered and not number, self.model.lipschitz
         found = default_space(count_inputs(schema), ordered=ordered, numbers=number, shaped=shaped)
         said = self.search_space
-        if said is not None and SearchSpace(boost=said.boost, metric=said.metric) == said:
-            found = replace(found, boost=said.boost)
-        elif said is not None:
+        if said is not None and SearchSpace(metric=said.metric) != said:
             named = said.candidates != UNORDERED
             found = said if named else replace(said, candidates=found.candidates)
         return replace(found, metric=self.metric)

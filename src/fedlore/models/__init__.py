@@ -6,11 +6,11 @@ from .distribution import Distribution
 from .doubt import (
     INFLATION,
     Doubt,
-    class_voices,
     doubt_classes,
     doubt_numbers,
     find_one_shot,
-    foreseen_doubt,
+    member_probabilities,
+    one_shot_doubt,
     take_tests,
 )
 from .ensemble import OneShotMember
@@ -37,11 +37,11 @@ __all__ = [
     "TASKS",
     "TaskKind",
     "TaskName",
-    "class_voices",
+    "member_probabilities",
     "doubt_classes",
     "doubt_numbers",
     "find_one_shot",
-    "foreseen_doubt",
+    "one_shot_doubt",
     "take_tests",
     "task_for",
     "with_knowledge",

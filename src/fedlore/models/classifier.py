@@ -238,8 +238,8 @@ def admit_shapes(
     said = ", ".join(map(str, known.shapes))
     if not keeps_shapes(model):
         raise FedloreError(
-            f"this network cannot keep the shapes ({said}): that needs one of [model] lipschitz = "
-            "true, agreed by all"
+            f"this network cannot keep the shapes ({said}): set [model] lipschitz = true at every "
+            "site"
         )
     signs = input_signs(known, inputs)
     if ensemble is None or signs is None:
@@ -248,8 +248,8 @@ def admit_shapes(
         if not keeps_signs(member, signs):
             name = getattr(member, "name", type(member).__name__)
             raise FedloreError(
-                f"'{name}' beside the network does not keep the shapes ({said}): a site that has "
-                "them when it settles leaves such members out"
+                f"'{name}' in the ensemble does not keep the shapes ({said}): the ensemble must be "
+                "fitted again with them in the knowledge"
             )
     assert known.orders is not None
     return ensemble if known.orders.hears_prediction else with_expert(ensemble, 0.0)

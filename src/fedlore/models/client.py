@@ -73,6 +73,16 @@ class Member(Protocol[P]):
         ...
 
 
+def score_rows(log_probs: Tensor, heard: Examples, test: Examples) -> dict[str, float]:
+    """TA and negative log-likelihood of test rows, and POV where they have a range."""
+    assert test.y is not None
+    predicted = decide(log_probs, heard.prior, heard.signs)
+    scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
+    if test.allowed is not None:
+        scores["pov"] = violation(predicted, test.allowed)
+    return scores
+
+
 @dataclass(frozen=True, eq=False)
 class Client:
     """One site. `data` and `test` come in raw units and leave the constructor annotated.
@@ -162,12 +172,7 @@ class Client:
         known = Examples(test.x, test.y)
         if self.injected:
             known = reread_rows(personal.knowledge.prediction, test)
-        log_probs = personal.log_probs(known)
-        predicted = decide(log_probs, known.prior, known.signs)
-        scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
-        if test.allowed is not None:
-            scores["pov"] = violation(predicted, test.allowed)
-        return scores
+        return score_rows(personal.log_probs(known), known, test)
 
     def bare(self) -> "Client":
         """The same client without its knowledge in training or prediction."""
@@ -217,6 +222,10 @@ class NumberClient:
     def inputs(self) -> Inputs | None:
         """How its rows reach a network, where features are not plain numbers."""
         return None if self.numeric else _inputs(self.knowledge.schema, self.data.x)
+
+    def encode(self, scaler: Scaler | None) -> "NumberClient":
+        """The same: its rows are encoded where they enter a task."""
+        return self
 
     def score(self, personal: PersonalRegressor) -> dict[str, float]:
         """The scores of a personal model's numbers on the client's test rows."""

@@ -83,13 +83,13 @@ def doubt_classes(personal: Personal, known: Examples) -> Doubt | None:
         return None
     sure = find_one_shot(personal)
     if sure is not None:
-        return foreseen_doubt(sure, known)
-    voices, weights = class_voices(personal, known)
-    if len(voices) < 2:
+        return one_shot_doubt(sure, known)
+    members, weights = member_probabilities(personal, known)
+    if len(members) < 2:
         return None
-    at = torch.arange(voices.shape[2], dtype=torch.float64, device=voices.device)
-    places = voices @ at  # (j, n)
-    widths = voices @ at.square() - places.square()
+    at = torch.arange(members.shape[2], dtype=torch.float64, device=members.device)
+    places = members @ at  # (j, n)
+    widths = members @ at.square() - places.square()
     place = weights @ places
     noise = (weights @ widths).clamp(min=1e-6)
     ignorance = (weights @ (places - place).square()).clamp(min=1e-12)
@@ -107,7 +107,7 @@ def find_one_shot(personal: Personal) -> OneShotMember | None:
 
 
 @torch.no_grad()
-def foreseen_doubt(member: OneShotMember, known: Examples) -> Doubt:
+def one_shot_doubt(member: OneShotMember, known: Examples) -> Doubt:
     """What the one-shot model says of itself."""
     x = known.x if member.scaler is None else member.scaler(known.x)
     place, variance = member.one_shot_model.normal(x, known.prior, known.allowed, known.stated)
@@ -119,7 +119,7 @@ def foreseen_doubt(member: OneShotMember, known: Examples) -> Doubt:
 
 
 @torch.no_grad()
-def class_voices(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
+def member_probabilities(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
     """What each member with a weight says, (j, n, k), and the weights, (j,) with sum 1."""
     ensemble = personal.ensemble
     logits = personal.logits(known)
@@ -169,7 +169,7 @@ def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
     sure, ensemble = find_one_shot(personal), personal.ensemble
     if sure is None or ensemble is None:
         raise FedloreError(
-            "tests can be taken in by a mixture with a one-shot model, and this model has none: "
+            "only an ensemble with a one-shot model can learn from tests, and this model has none: "
             'train it with recipe = "lore" on ordered classes'
         )
     known = personal.annotate(x)

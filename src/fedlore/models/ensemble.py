@@ -35,9 +35,11 @@ class Ensemble:
     def __post_init__(self) -> None:
         if not 0.0 < self.inverse_temperature < float("inf"):
             raise FedloreError(
-                f"sharpness must be positive and finite, got {self.inverse_temperature}"
+                f"inverse_temperature must be positive and finite, got {self.inverse_temperature}"
             )
-        Mixture((_Said(torch.zeros(0, 2)), *self.members), self._all, self.expert)  # checks
+        Mixture(
+            (_NetworkMember(torch.zeros(0, 2)), *self.members), self._all, self.expert
+        )  # checks
 
     @property
     def _all(self) -> tuple[float, ...]:
@@ -68,8 +70,8 @@ class Ensemble:
         alone = replace(known, trust=None)
         return Mixture((network, *self.members), weights).log_probs(alone).to(logits.dtype)
 
-    def _network(self, logits: Tensor, known: Examples) -> "_Said":
-        return _Said(inject(guard(self.inverse_temperature * logits), None, known.allowed))
+    def _network(self, logits: Tensor, known: Examples) -> "_NetworkMember":
+        return _NetworkMember(inject(guard(self.inverse_temperature * logits), None, known.allowed))
 
     def number(self, network: Tensor, known: Measured) -> Tensor:
         """The mixture's number inside S(x), (n,), from the network's."""
@@ -80,13 +82,13 @@ class Ensemble:
         return self._numbers(network).probabilities(known)
 
     def _numbers(self, network: Tensor) -> NumberMixture:
-        members = (_Said(network), *self.members)
+        members = (_NetworkMember(network), *self.members)
         return NumberMixture(members, self._all, self.expert, self.width)
 
     def opinions(self, network: Tensor, known: Any) -> Tensor:
         """What each member says by itself, network first, (j, n): classes, or numbers in S(x)."""
         if self.of_number:
-            return torch.stack([m.number(known) for m in (_Said(network), *self.members)])
+            return torch.stack([m.number(known) for m in (_NetworkMember(network), *self.members)])
         said = (m.log_probs(known) for m in (self._network(network, known), *self.members))
         return torch.stack([decide(one, None, known.signs) for one in said])
 
@@ -101,7 +103,7 @@ def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
 
 
 @dataclass(frozen=True, eq=False)
-class _Said:
+class _NetworkMember:
     """What the network said, as a member: log-probabilities (n, k), or numbers (n,)."""
 
     said: Tensor
@@ -125,6 +127,10 @@ class OneShotMember:
         x = known.x if self.scaler is None else self.scaler(known.x)
         said = self.one_shot_model.logits(x, known.prior, known.allowed, known.stated)
         return mask_logits(said, known.allowed)
+
+    def with_temperature(self, factor: float) -> "OneShotMember":
+        """The same: it keeps its own doubt, which plans are promised by."""
+        return self
 
     def number(self, known: Measured) -> Tensor:
         """The number at that place, read between the edges of its bins."""

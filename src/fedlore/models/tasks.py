@@ -76,7 +76,7 @@ class TaskKind(Protocol[P_co]):
     # how it is made
 
     @classmethod
-    def chosen(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> Self:
+    def from_settings(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> Self:
         """The task as `fit` was asked for it."""
         ...
 
@@ -123,7 +123,7 @@ class Classification:
         return Personal(model, knowledge, scaler=scaler, weights=weights, ensemble=ensemble)
 
     @classmethod
-    def chosen(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Classification":
+    def from_settings(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Classification":
         if bins is not None or ordinal or hears:
             raise ConfigError("bins, ordinal and hears belong to task = regression")
         return cls()
@@ -236,7 +236,7 @@ class Regression:
         return HEARD if self.hears else 0
 
     @classmethod
-    def chosen(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Regression":
+    def from_settings(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Regression":
         if bins is None:
             raise ConfigError("regression needs bins, the federation's declared bounds and edges")
         return cls(bins, ordinal, hears)
@@ -289,5 +289,5 @@ def task_for(
     name = task or ("regression" if numbers else "classification")
     if name not in TASKS:
         raise ConfigError(f"task must be {' or '.join(TASKS)}, got '{name}'")
-    found = TASKS[name].chosen(bins, ordinal=ordinal, hears=hears)
+    found = TASKS[name].from_settings(bins, ordinal=ordinal, hears=hears)
     return cast(TaskKind[P], found)  # a client of another task is refused when it enters

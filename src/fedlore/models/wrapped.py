@@ -112,9 +112,10 @@ class KnowingNet(nn.Module):
         heard: tuple[Any, ...] = ()
         if getattr(self.net, "hears", False):
             heard = (known.prior, known.allowed)
-        logits = self.net(x, *heard)
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x):
-            found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        logits: Tensor = self.net(x, *heard)
+        shape = tuple(getattr(logits, "shape", ()))
+        if len(shape) != 2 or shape[0] != len(x):
+            found = shape or type(logits).__name__
             raise FedloreError(
                 f"the network must give logits of shape ({len(x)}, k) for {len(x)} rows: got "
                 f"{found}"

@@ -95,7 +95,7 @@ class SiteFilters:
         own = {name: half_for(self._halves[name], task) for name in to}
         for name, half in own.items():
             if half is not None:
-                yield half.answer(task.told_to(name))
+                yield half.answer(task.for_client(name))
         rest = [name for name, half in own.items() if half is None]
         for reply in self._transport.exchange(task.question(), rest) if rest else ():
             yield apply_halves(self._halves[reply.client], task, reply, hides=self._hides)

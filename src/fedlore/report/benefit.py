@@ -23,7 +23,6 @@ _SHOWN = {
     "local best": "local best, without the others",
     "network": "federation with knowledge",
     "one_shot": "one-shot model of the federation",
-    "boost": "boosted trees of the federation",
     "mixture": "ensemble of all of them",
 }
 _TERMS = {
@@ -35,7 +34,6 @@ _TERMS = {
     "federation with knowledge": "the shared network of the recipe, seen through this site's "
     "knowledge",
     "one-shot model of the federation": "a linear model from sums that every site sends once",
-    "boosted trees of the federation": "trees drawn by chance whose leaves are learned from sums",
     "ensemble": "all of these, with weights that this site chose on its own rows: what it predicts "
     "with",
     "cost of removing": "how much worse the ensemble would be without a member; below 0 it would "

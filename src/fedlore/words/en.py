@@ -550,7 +550,6 @@ def share_words(shares: Mapping[str, float]) -> str:
 _SHARED = {
     "network": "the shared network",
     "one_shot": "the federation's one-shot model",
-    "boost": "the federation's boosted trees",
 }
 
 

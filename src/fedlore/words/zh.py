@@ -389,7 +389,6 @@ def _missing(a: Mapping[str, Any]) -> str:
 _SHARED = {
     "network": "共享网络",
     "one_shot": "联邦的一次性模型",
-    "boost": "联邦的提升树",
 }
 
 
@@ -831,7 +830,6 @@ TEXTS: dict[str, str] = {
     "federation without knowledge": "没有知识的联邦",
     "federation with knowledge": "有知识的联邦",
     "one-shot model of the federation": "联邦的一次性模型",
-    "boosted trees of the federation": "联邦的提升树",
     "ensemble of all of them": "以上全部的集成",
     "ensemble": "集成",
     "cost of removing": "去掉的代价",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.models import class_voices, doubt_classes, doubt_numbers
+from fedlore.models import doubt_classes, doubt_numbers, member_probabilities
 
 from .coals import Array
 from .graders import ERRING, FALL, ClassGrader, NumberGrader
@@ -115,7 +115,7 @@ def _ask_class(grader: ClassGrader, x: torch.Tensor, inside: list[bool], may: li
         ends = [_share(_bell(place + by * far, noise, may), inside) for by in (-ERRING, ERRING)]
         return _promise(grader.promise, expected, min(ends))
     expected = _share(personal.predict_proba(x)[0].tolist(), inside)
-    voices, weights = class_voices(personal, known)
+    voices, weights = member_probabilities(personal, known)
     if len(voices) < 2:
         return expected
     each = [_share(voice[0].tolist(), inside) for voice in voices]

@@ -18,7 +18,7 @@ from torch import Tensor
 from fedlore import Bins, Examples, Measured, Personal, PersonalRegressor
 from fedlore.errors import FedloreError, unknown
 from fedlore.knowledge import Schema
-from fedlore.models import Distribution, Doubt, class_voices, doubt_classes, doubt_numbers
+from fedlore.models import Distribution, Doubt, doubt_classes, doubt_numbers, member_probabilities
 
 from .coals import Array
 
@@ -178,7 +178,7 @@ def class_chances(
     doubt = doubt_classes(personal, known) if ordered else None
     if doubt is not None:
         return doubted_chances(doubt, known.allowed, inside)
-    voices, weights = class_voices(personal, known)
+    voices, weights = member_probabilities(personal, known)
     if len(voices) < 2:
         return Chances(chance_within(personal.log_probs(known), inside))
     each = torch.stack([chance_within(voice.log(), inside) for voice in voices])  # (j, n, t)

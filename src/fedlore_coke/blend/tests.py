@@ -21,7 +21,7 @@ from fedlore.models import (
     Doubt,
     OneShotMember,
     find_one_shot,
-    foreseen_doubt,
+    one_shot_doubt,
     take_tests,
 )
 
@@ -130,7 +130,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     place = [order.target.low <= i <= order.target.high for i in range(len(grader.schema.classes))]
     inside = torch.tensor(place, dtype=torch.float64).unsqueeze(1)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
-    doubt = foreseen_doubt(sure, known)
+    doubt = one_shot_doubt(sure, known)
     moves = sure.one_shot_model.slopes(scaled, known.prior, known.allowed, known.stated)
     learned = _Refit.of(sure.one_shot_model, *moves)
     cost = blends @ order.coals.price

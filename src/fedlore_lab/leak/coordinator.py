@@ -70,14 +70,13 @@ class Spy:
         self._transport = transport
         self.kept: dict[str, list[Exchange]] = {}  # rounds of each training, by its trial
         self.answers: dict[str, dict[str, Params]] = {}  # sums of rows and votes, by task and site
-        self.drawn: dict[str, Params] = {}  # trees whose leaves were asked for
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         replies = list(self._transport.exchange(task, to))
-        inside = {k: k for k in ("gram", "vote", "leaves")}.get(task.kind)
+        inside = {k: k for k in ("gram", "vote")}.get(task.kind)
         inside = "model" if task.kind == "train" else inside
         if inside is not None:
             uploads = {r.client: r.upload[inside] for r in sorted(replies, key=lambda r: r.client)}
@@ -88,8 +87,6 @@ class Spy:
                 step = task.trial if task.kind == "vote" else str(task.round or "")
                 name = f"{task.kind} {step}".strip()
                 self.answers[name] = uploads
-                if task.kind == "leaves":
-                    self.drawn[name] = task.sent["boost"]
         yield from replies
 
 

@@ -1,7 +1,7 @@
 """The recipe lore as a curious coordinator sees it: trials, votes and the sums of one round."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -10,7 +10,6 @@ from torch import Tensor
 from fedlore import Personal
 from fedlore.algorithms import FedAvg
 from fedlore.core import tree
-from fedlore.core.boosting import Boost, find_leaves
 from fedlore.core.nets import server
 from fedlore.core.one_shot import Basis, OneShot, unpack_gram
 from fedlore.core.tree import Params
@@ -26,7 +25,6 @@ from .settings import LeakSetting, View
 from .uploads import Anatomy, Seen, class_signs, find_untouched, site_signs
 
 _LITTLE = 1e-9
-_EMPTY = 0.01  # rows, below which a leaf of a mean over sites has none
 
 
 def sum_signs(sums: Params, one_shot: OneShot, features: int, classes: int) -> Tensor:
@@ -66,7 +64,7 @@ def member_by_leverage(
     each group of features by itself, as an unusual row does that is in. The attacker knows the
     row but not what the expert said of it, so that only its own features are looked at.
     """
-    d, basis = x.shape[1], replace(one_shot.basis, random=0)
+    d, basis = x.shape[1], one_shot.basis
     known = _of_features(one_shot.basis, one_shot.columns(d), d)
     gram = _gram(sums)[known][:, known]
     phi = basis(x)
@@ -86,20 +84,6 @@ def member_by_leverage(
     return -(whole / parts.clamp(min=_LITTLE)).clamp(min=_LITTLE).log()
 
 
-def member_by_leaves(drawn: Params, sums: Params, x: Tensor) -> Tensor:
-    """How seldom a known row lies in an empty leaf, (n, d) in raw units -> (n,); high is in.
-
-    As reconstructions from federated trees do (TimberStrike, arXiv 2506.07605) it reads what every
-    tree says of the region around a row: a leaf without rows shows that this one is not there.
-    Trees that ask about the expert's word, which the attacker does not know, tell nothing.
-    """
-    feature, cut = drawn["drawn feature"][-1], drawn["drawn cut"][-1]
-    usable = (feature < x.shape[1]).all(1)
-    leaf = find_leaves(x.float(), feature[usable], cut[usable])  # (n, t)
-    rows = sums["rows"][-1][usable].double()  # (t, l)
-    return -(rows[torch.arange(len(rows)), leaf] < _EMPTY).double().sum(1)
-
-
 def _of_features(basis: Basis, columns: int, features: int) -> Tensor:
     """Which functions of a row are of its features alone, bool (f,)."""
     linear = torch.arange(columns) < features
@@ -110,7 +94,6 @@ def _of_features(basis: Basis, columns: int, features: int) -> Tensor:
         i, j = torch.triu_indices(columns, columns, 1)
         parts.append(linear[i] & linear[j])
     parts += [linear] * basis.curves
-    parts.append(torch.zeros(basis.random, dtype=torch.bool))
     return torch.cat(parts)
 
 
@@ -204,7 +187,6 @@ def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
 
     x = it.class_clients[0].data.x
     search_space = default_space(x.shape[1:].numel(), ordered=bool(it.ordered) and x.ndim == 2)
-    search_space = replace(search_space, boost=Boost() if setting.boost else None)
     privacy = Privacy(secure_aggregation=True) if setting.masked else None
     training = Training(
         algorithm=setting.approach.algorithm or FedAvg(),
@@ -286,7 +268,6 @@ def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
     """AUC by fall and height of the loss, and by how little a row sticks out of the sums.
 
     Of the first sums, and of all of them together: behind a bend rows are weighed anew each time.
-    Of boosted trees by how seldom a leaf is empty that it lies in.
     """
     recipe = run.fitted.recipe
     found = member_by_loss(recipe, run.main(client.id, view), client, seed)
@@ -301,14 +282,6 @@ def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
             [member_by_leverage(one, _one_shot(run), x.double(), relative=relative) for one in sums]
         )
         scores += [auc(s[:n], s[n:]) for s in (near[0], near.sum(0))]
-    if run.spy.drawn:
-        raw = x if recipe.scaler is None else x * recipe.scaler.spread + recipe.scaler.shift
-        near = torch.zeros(len(x), dtype=torch.float64)
-        for name, drawn in run.spy.drawn.items():
-            leaves = run.said(name, client.id, view)
-            if leaves is not None and "rows" in leaves:
-                near += member_by_leaves(drawn, leaves, raw)
-        scores.append(auc(near[:n], near[n:]))
     return torch.cat([found, torch.tensor(scores, dtype=torch.float64)])
 
 

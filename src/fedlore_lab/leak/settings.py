@@ -26,13 +26,12 @@ class LeakSetting:
     epsilon: float | None = None  # of site-level differential privacy
     clip: float = 1.0  # largest norm of an upload under it
     masked: bool = False  # trained under secure aggregation itself, not only looked at as a sum
-    boost: bool = False  # and trees are boosted together
 
     @property
     def training(self) -> tuple[object, ...]:
         """What the weights depend on: settings that differ in the view alone share theirs."""
         approach = replace(self.approach, name="")
-        made = (self.floor, self.pairs, self.epsilon, self.clip, self.masked, self.boost)
+        made = (self.floor, self.pairs, self.epsilon, self.clip, self.masked)
         return (approach, *made)
 
     @property
@@ -84,14 +83,6 @@ SETTINGS = (
         _WRITTEN,
         view="sum",
         masked=True,
-    ),
-    LeakSetting(
-        "boost, sum",
-        "the same with trees boosted together",
-        _WRITTEN,
-        "sum",
-        masked=True,
-        boost=True,
     ),
     LeakSetting(
         "lore, collusion", "the same sums, and one site tells its answers", _WRITTEN, "collusion"

@@ -21,7 +21,7 @@ __all__ = ["site"]
 
 
 def mixed(**settings):
-    one_shot = OneShotMember(*one_shot_model(CALM, 4, random=0, link=Link("expert", 0.6)))
+    one_shot = OneShotMember(*one_shot_model(CALM, 4, link=Link("expert", 0.6)))
     settings.setdefault("members", (*class_members(4, 4, 2, CALM)[:-1], one_shot))
     return mixture(known(), CALM, 4, **settings)
 

@@ -7,7 +7,6 @@ from torch import nn
 from fedlore import Bins, Knowledge, mlp
 from fedlore.answers import HEARD
 from fedlore.bundle.store import bundle_of
-from fedlore.core.ordinal import Link
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
@@ -89,13 +88,6 @@ def test_a_calibrated_range_and_one_side_are_compiled():
 def test_an_ordinal_head_hears_the_number_or_its_bin(between, spread):
     known = Knowledge(FIRST, AllOf((BETWEEN, LIMITS)), 0.0, spread=spread, empty="all")
     net = ordinal(3, BINS.k, start="expert", reach=0.2, between=between)
-    agree_on_bundle(bundle(known, seed=4, net=net), rows(60))
-
-
-@pytest.mark.parametrize("around", ["middle", "expert"])
-def test_a_bent_head_of_a_number(around):
-    known = Knowledge(FIRST, AllOf((BETWEEN, LIMITS)), 0.0, spread=0.8, empty="all")
-    net = ordinal(3, BINS.k, reach=0.25, between=True, link=Link(around, 0.9))
     agree_on_bundle(bundle(known, seed=4, net=net), rows(60))
 
 

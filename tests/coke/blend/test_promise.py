@@ -7,10 +7,16 @@ import pytest
 import torch
 
 from fedlore import Knowledge
-from fedlore.core.one_shot import foresee, posterior
+from fedlore.core.one_shot import posterior, predict_new
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.models.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers
+from fedlore.models.doubt import (
+    INFLATION,
+    Doubt,
+    doubt_classes,
+    doubt_numbers,
+    member_probabilities,
+)
 from fedlore_coke.blend import check, order_for, plan
 from fedlore_coke.blend.check import _ask
 from fedlore_coke.blend.graders import (
@@ -95,7 +101,7 @@ def test_safe_never_promises_more_and_bounds_the_fall():
 def test_members_that_differ_are_believed_less():
     model = many_trees()
     known = model.annotate(some_rows())
-    voices, weights = class_voices(model, known)
+    voices, weights = member_probabilities(model, known)
     assert weights.tolist() == pytest.approx([0.9, 0.1])
     grader = grader_for(model, STEPS)
     inside = grader._inside([grader.target("grade>=Q14")])
@@ -243,7 +249,7 @@ def test_the_doubt_is_that_of_the_one_round_model():
     member = model.ensemble.members[0]
     x = some_rows(4)
     features, _, _ = member.one_shot_model.one_shot.rows(member.scaler(x), None, None, classes=8)
-    _, variance = foresee(member.one_shot_model.found, member.one_shot_model.home, features)
+    _, variance = predict_new(member.one_shot_model.found, member.one_shot_model.home, features)
     doubt = doubt_classes(model, model.annotate(x))
     ignorance = variance - member.one_shot_model.found.noise
     assert torch.allclose(doubt.ignorance.square(), INFLATION["quadratic"] * ignorance)

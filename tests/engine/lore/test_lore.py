@@ -22,7 +22,6 @@ from fedlore import (
     fit,
 )
 from fedlore.algorithms import FedPer
-from fedlore.core.boosting import Boost, Forest
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
@@ -53,6 +52,7 @@ from fedlore.models.own import baseline
 from fedlore.privacy.filters import SumWithheld
 
 from ..federation import CLASSES, FEATURES, federation
+from ..sums import Sums, posterior_of
 
 PLAN = Plan(epochs=1, batch=16)
 FEW = SearchSpace(
@@ -229,8 +229,8 @@ def test_a_budget_allows_one_candidate_and_no_trials():
 def test_a_vote_counts_the_rows_that_were_held_back():
     clients = federation()
     agreement = training_room._common(clients, Training(plan=PLAN), None, FEW, None, None, (8,))
-    seats = [SiteRows(client, agreement) for client in clients]
-    for seat in seats:
+    site_rows = [SiteRows(client, agreement) for client in clients]
+    for seat in site_rows:
         folds = seat.folds
         ballots = []
         for fold in range(FEW.folds):
@@ -374,9 +374,9 @@ def test_one_round_has_few_features_and_of_numbers_curves_where_there_is_room(
 def test_one_round_sees_numbers_finer_than_their_bins():
     bins, search_space = Bins(0.0, 50.0, 5), default_space(3, numbers=True)
     common = Agreement(3, 5, search_space, bins=bins)
-    seats = [SiteRows(site, common) for site in number_sites()]
-    rows = {s.id: one_shot_rows(s.plain, search_space.one_shot, None, classes=5) for s in seats}
-    for seat in seats:
+    site_rows = [SiteRows(site, common) for site in number_sites()]
+    rows = {s.id: one_shot_rows(s.plain, search_space.one_shot, None, classes=5) for s in site_rows}
+    for seat in site_rows:
         told, found = seat.measured, rows[seat.id]
         assert torch.allclose(bins.numbers(found.start + found.target), told.y, atol=1e-4)
         assert torch.allclose(bins.numbers(found.start), told.said, atol=1e-4)
@@ -402,13 +402,13 @@ def bent_clients(bent):
 def test_votes_bend_the_one_shot_model_where_ranges_bend_the_law(bent):
     search_space = replace(default_space(3, ordered=True), candidates=ORDERED[1:2], folds=2)
     common = Agreement(3, 20, search_space, ordered=True)
-    seats = [SiteRows(client, common) for client in bent_clients(bent)]
-    with InProcess(seats, common) as process:
+    site_rows = [SiteRows(client, common) for client in bent_clients(bent)]
+    with InProcess(site_rows, common) as process:
         groups = search_space.one_shot.basis.groups(5)
         straight = solve_sums(process, groups)
         link, found = bend_sums(process, groups, straight, len(search_space.links))
     losses = [
-        sum(seat.one_shot_loss(search_space.one_shots[at], one) for seat in seats)
+        sum(seat.one_shot_loss(search_space.one_shots[at], one) for seat in site_rows)
         for at, one in ((0, straight), (link, found))
     ]
     assert (link > 0) is bent and losses[1] <= losses[0]
@@ -506,53 +506,6 @@ def test_without_the_sums_behind_a_bend_the_straight_model_stays(monkeypatch):
     groups = torch.zeros(2, dtype=torch.long)
     x = torch.randn(30, 2, generator=stream("straight"), dtype=torch.float64)
     rows = one_shot.OneShotRows(x, x[:, 0], torch.zeros(30).double(), None)
-    found = one_shot.fit_one_shot(one_shot._Sums({"a": rows}), groups, links=2, noised=False)
-    straight = one_shot.posterior_of({"a": rows}, groups)
+    found = one_shot.fit_one_shot(Sums({"a": rows}), groups, links=2, noised=False)
+    straight = posterior_of({"a": rows}, groups)
     assert int(found["link"]) == 0 and torch.equal(found["mean"], straight.mean)
-
-
-BOOSTED = Boost(rounds=8, draws=6, keep=2, depth=2, cuts=8, least=2)
-
-
-@pytest.mark.parametrize("space", [FEW, RISING], ids=["classes", "ordered"])
-def test_trees_that_all_boost_are_a_member_of_each_site(space):
-    fitted = run(replace(space, boost=BOOSTED))
-    for benefit in fitted.tables.values():
-        assert "boost" in {line.name for line in benefit.lines}
-
-
-def test_trees_over_masked_sums_are_those_of_bare_ones():
-    """All but the rounding of fixed points: a tree that is kept by a hair may be another."""
-    progress = Progress(), Progress()
-    bare, masked = (None, Privacy(secure_aggregation=True))
-    for one, privacy in zip(progress, (bare, masked), strict=True):
-        run(replace(RISING, boost=BOOSTED), progress=one, privacy=privacy)
-    a, b = (Forest.of(one.find("boost").payload["boost"]) for one in progress)
-    assert torch.equal(a.cut, b.cut) and torch.equal(a.feature, b.feature)
-    torch.testing.assert_close(a.value, b.value, atol=1e-6, rtol=0)
-
-
-def test_where_a_site_is_gone_the_trees_until_then_stay():
-    class Gone:
-        def __init__(self, transport):
-            self.transport, self.clients = transport, transport.clients
-
-        def exchange(self, task, to):
-            if task.kind == "leaves" and task.round == 4:
-                raise SumWithheld("a sum with plant-4 was asked for before")
-            return self.transport.exchange(task, to)
-
-    progress = Progress()
-    run(replace(RISING, boost=BOOSTED), progress=progress, door=Gone)
-    step = progress.find("boost")
-    assert "plant-4" in step.withheld
-    assert len(Forest.of(step.payload["boost"])) == 3 * BOOSTED.keep
-
-
-def test_a_site_gives_no_counts_on_another_grid():
-    common = Agreement(FEATURES, CLASSES, replace(RISING, boost=BOOSTED), PLAN, 3, ordered=True)
-    client = LoreClient(SiteRows(federation()[0], common), None)
-    grid = common.boost_grid()
-    assert client.answer(Task("leaves", 0, {"boost": {"grid": grid}})).upload["leaves"]
-    with pytest.raises(ConfigError, match="not that of the agreement"):
-        client.answer(Task("leaves", 0, {"boost": {"grid": grid + 0.5}}))

@@ -3,7 +3,6 @@
 import pytest
 
 from fedlore import ConfigError, FedloreError
-from fedlore.core.ordinal import Link
 from fedlore.engine.lore import (
     MAIN,
     NUMBERS,
@@ -47,20 +46,11 @@ def test_every_candidate_of_the_usual_menus_is_tried():
     assert all(rival in some for some in (ORDERED, UNORDERED, NUMBERS) for rival in RIVALS)
 
 
-def test_a_bent_candidate_says_so_and_makes_a_bent_head():
-    bent = Candidate(head="ordered", link=Link("expert", 0.6))
-    assert str(bent) == "ordered, started from nothing, bent around the expert, 0.6"
-    assert bent.ordinal(9, between=True).link == Link("expert", 0.6)
-
-
 def test_bad_menus_are_named():
     with pytest.raises(ConfigError, match="slope belongs to head = shaped"):
         Candidate(slope=1.0)
     with pytest.raises(ConfigError, match="head = shaped has no reach"):
         Candidate(head="shaped", reach=0.1)
-    for head in ("classes", "shaped"):
-        with pytest.raises(ConfigError, match="link belongs to head = ordered"):
-            Candidate(head=head, link=Link())
     with pytest.raises(ConfigError, match="slope must be positive and finite, got 0"):
         Candidate(head="shaped", slope=0.0).shaping(3)
     with pytest.raises(ConfigError, match="head must be classes, ordered or shaped, got 'hat'"):

@@ -85,8 +85,8 @@ def test_weights_begin_as_the_sites_voted_or_as_usual():
 @pytest.mark.parametrize(
     ("shares", "reason"),
     [
-        (torch.ones(3) / 3, "rows of 3 or 4 shares"),
-        (torch.ones(11, 3) / 3, "rows of 3 or 4 shares"),
+        (torch.ones(3) / 3, "rows of 3 shares"),
+        (torch.ones(11, 3) / 3, "rows of 3 shares"),
         (torch.tensor([[0.5, 0.6, -0.1]]), "must not be negative"),
         (torch.tensor([[0.5, 0.6, 0.1]]), "sum to 1"),
         (torch.tensor([[torch.nan, 0.6, 0.1]]), "must not be negative"),

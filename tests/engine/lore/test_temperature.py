@@ -11,11 +11,12 @@ from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.temperature import (
     NETWORK,
     _Number,
-    apply_temperature,
     best_factor,
     number_width,
+    weighed_rows,
 )
 from fedlore.models.distribution import Distribution
+from fedlore.models.own.limits import MOST_WEIGHED
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, OrderMember
 from fedlore.models.own.mixture import NumberMixture, mix
@@ -63,9 +64,9 @@ def _few(seed):
 def test_a_sharper_member_is_steeper_by_the_factor():
     none = torch.zeros(0, dtype=torch.float64)
     body = Linear(none, none, none.reshape(0, 1), torch.ones(1, dtype=torch.float64))
-    assert apply_temperature(OrderMember("m", body, False, False, 1.0, 12), 4.0).width == 0.5
+    assert OrderMember("m", body, False, False, 1.0, 12).with_temperature(4.0).width == 0.5
     assert (
-        apply_temperature(ClassMember("m", body, False, False, 2.0), 1.5).inverse_temperature == 3.0
+        ClassMember("m", body, False, False, 2.0).with_temperature(1.5).inverse_temperature == 3.0
     )
     # a bell of half the width is the bell to the fourth, far from its ends
     place = torch.tensor([9.0], dtype=torch.float64)
@@ -115,3 +116,11 @@ def test_too_few_rows_keep_the_widest_that_any_needs():
 
 def test_without_members_nothing_is_sharpened():
     assert best_factor([], {}, torch.zeros(0, dtype=torch.long)) == 1.0
+
+
+def test_of_many_rows_evenly_spaced_ones_are_weighed():
+    few, many = torch.arange(40) % 5 != 0, torch.arange(40_000) % 5 != 0
+    assert weighed_rows(few) is few
+    kept = weighed_rows(many)
+    assert MOST_WEIGHED / 2 < int(kept.sum()) <= MOST_WEIGHED and not (kept & ~many).any()
+    assert int(kept[:20_000].sum()) == pytest.approx(int(kept[20_000:].sum()), abs=1)

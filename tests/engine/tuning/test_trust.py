@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
+from fedlore import Client, ConfigError, Examples, Knowledge, Plan
 from fedlore.core.nets import mlp
 from fedlore.engine import Local, fit
 from fedlore.engine.tuning import Tuning, tune, with_trust
-from fedlore.engine.tuning.oof import fold_of, held_out
+from fedlore.engine.tuning.oof import cache_logits, fold_of, out_of_fold_parts
 
 from ..federation import CLASSES, FEATURES, federation
 
@@ -46,12 +46,12 @@ def test_held_out_rows_are_never_trained_on():
         assert all(c.test is None for c in some)
         return train(some)
 
-    cached = held_out(clients, spy, folds=3, seed=0, use=[1])
-    for found in cached.values():
-        rows = {tuple(row) for row in found.known.x.tolist()}
-        assert rows and not rows & trained[0]
-    every = held_out(clients, train, folds=3, seed=0)
-    assert {name: len(found) for name, found in every.items()} == {"site-0": 20, "site-1": 33}
+    cached = out_of_fold_parts(clients, spy, cache_logits, folds=3, seed=0)
+    for parts in cached.values():
+        for seen, found in zip(trained, parts, strict=True):
+            rows = {tuple(row) for row in found.known.x.tolist()}
+            assert rows and not rows & seen
+    assert {n: sum(map(len, p)) for n, p in cached.items()} == {"site-0": 20, "site-1": 33}
 
 
 def test_each_client_learns_how_far_its_own_expert_can_be_trusted():
@@ -63,9 +63,8 @@ def test_each_client_learns_how_far_its_own_expert_can_be_trusted():
     assert found["site-1"].rows == 33
 
 
-@pytest.mark.parametrize("method", ["grid", "gradient"])
-def test_trust_auto_trains_with_the_chosen_lambda(method):
-    tuning = Tuning(method=method, training=(0.0, 0.4), folds=2)
+def test_trust_auto_trains_with_the_chosen_lambda():
+    tuning = Tuning(training=(0.0, 0.4), folds=2)
     clients = federation()
     fitted = fit(clients, MODEL, plan=PLAN, rounds=2, trust=tuning)
     chosen = tune(clients, train, tuning=tuning)
@@ -133,36 +132,12 @@ def test_clients_without_expert_or_rows_keep_what_they_have():
 def test_bad_settings_are_named():
     with pytest.raises(ConfigError, match="folds must be at least 2, got 1"):
         Tuning(folds=1)
-    with pytest.raises(ConfigError, match="method must be grid, gradient or tpe, got 'best'"):
-        Tuning(method="best")
     with pytest.raises(ConfigError, match=r"training must hold numbers in \[0, 1\), got 1.0"):
         Tuning(training=(1.0,))
     with pytest.raises(ConfigError, match="trust must be own, auto or a Tuning, got 'all'"):
         fit(federation(), MODEL, trust="all")
     with pytest.raises(ConfigError, match="only recipe = lore takes a function"):
         fit(federation(), lambda hears: MODEL)
-
-
-def test_tpe_asks_a_study_of_each_clients_own():
-    pytest.importorskip("optuna")
-    a, b, _ = federation()
-    clients = [with_expert(a, True), with_expert(b, False)]
-    tuning = Tuning(method="tpe", trials=9, folds=2)
-    found = tune(clients, train, tuning=tuning)
-    assert found == tune(clients, train, tuning=tuning)
-    assert found["site-0"].ta > 0.8
-    assert found["site-0"].reliance > found["site-1"].reliance
-
-
-def test_tpe_without_optuna_says_what_to_install(monkeypatch):
-    from fedlore.engine.tuning import trust as tpe
-
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(tpe.importlib, "import_module", missing)
-    with pytest.raises(FedloreError, match=r"pip install 'fedlore\[tune\]'"):
-        tune(federation(), train, tuning=Tuning(method="tpe"))
 
 
 def test_knowledge_of_a_site_is_left_as_it_was():

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.statistics import Reals, wilson
-from ...core.store import alone, write_private
+from ...core.store import hold_lock, write_private
 from ...errors import FedloreError
 from ..header import Bundle
 from .facts import Fact, Question, find_facts
@@ -122,7 +122,7 @@ def lock_record(
     alarm: float = 0.05,
 ) -> Iterator[Record]:
     """A record to write to, which nobody else may hold until the end of the block."""
-    with alone(path.with_name(f".{path.name}.lock"), f"a monitor that writes to '{path}'"):
+    with hold_lock(path.with_name(f".{path.name}.lock"), f"a monitor that writes to '{path}'"):
         yield open_record(path, bundle, reference=reference, in_lots=in_lots, alarm=alarm)
 
 

@@ -9,7 +9,6 @@ import torch
 
 from ...core.lipschitz import Lipschitz
 from ...core.one_shot import STEEPNESS, OneShot
-from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes, Part
@@ -165,15 +164,6 @@ def _basis(build: Builder, x: Value, one_shot: OneShot, features: int) -> Value:
         parts.append(_pairs(build, bounded, *torch.triu_indices(d, d, 1).tolist()))
     for at in basis.places:
         parts.append(build.op("Tanh", (x - at) * STEEPNESS))
-    if basis.random:
-        draw = stream("random features", basis.seed)
-        ways = torch.randn(d, basis.random, generator=draw, dtype=torch.float64) / basis.reach
-        turn = 2.0 * math.pi * torch.rand(basis.random, generator=draw, dtype=torch.float64)
-        # the sine of a quarter more: runtimes have no cosine in double precision
-        turn = turn + math.pi / 2
-        angle = build.op("MatMul", x, build.constant(ways.numpy(), DOUBLE))
-        angle = angle + build.constant(turn.numpy(), DOUBLE)
-        parts.append(build.op("Sin", angle) * math.sqrt(2.0))
     return parts[0] if len(parts) == 1 else build.concat(*parts)
 
 

@@ -18,7 +18,7 @@ from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
 from ...knowledge.shapes.shape import Orders, SiteShapes, ears_for
-from .bells import bend_nodes, heard_nodes, logistic_cells, place_nodes
+from .bells import heard_nodes, logistic_cells, place_nodes
 from .builder import Builder
 
 _PLAIN = {  # layers without weights or settings
@@ -95,9 +95,6 @@ class _Walk:
             line, _ = self.run(module.line, seen, f"{name}.line", rank)
             moved = moved + build.columns(line, [0])
         place = start + options.unit(k) * moved
-        if options.link is not None:
-            ends = (middle, expert)
-            place, _ = bend_nodes(build, place, options.link, ends, self.allowed, k, SINGLE)
         own = build.op("Exp", self.weight(f"{name}.own.width", module.own.width))
         width = options.width * own
         made = logistic_cells(build, build.cast(place, DOUBLE), build.cast(width, DOUBLE), k)

@@ -1,6 +1,6 @@
 """The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .client import LoreClient, Shelf, part_of
+from .client import LoreClient
 from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
 from .space import (
@@ -17,7 +17,7 @@ from .space import (
     rungs,
     untried_candidates,
 )
-from .stacking import SiteModel, fit_ensemble
+from .stacking import SiteModel
 from .train import InProcess, train_lore
 from .vote import vote
 
@@ -33,16 +33,13 @@ __all__ = [
     "ORDERED",
     "Outcome",
     "Progress",
-    "Shelf",
     "SiteModel",
     "SiteRows",
     "Trial",
     "UNORDERED",
     "conduct",
     "cost",
-    "fit_ensemble",
     "default_space",
-    "part_of",
     "rungs",
     "train_lore",
     "untried_candidates",

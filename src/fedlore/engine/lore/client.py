@@ -7,13 +7,11 @@ keeps what trainings leave behind: memory, or the site's folder. Nothing but sum
 from typing import Protocol
 
 from ...algorithms import facts_of
-from ...core.boosting import Forest
 from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
 from ..loop import own_params, recall
-from .boosting import BoostingSite
 from .rows import SiteRows
 from .space import MAIN, Trial
 from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
@@ -27,10 +25,10 @@ class Shelf(Protocol):
     def memory(self, trial: Trial, accepted: int) -> Payload:
         """What a training left here, up to the round that the server merged last."""
 
-    def kept(self, trial: Trial) -> Payload | None:
+    def full_training(self, trial: Trial) -> Payload | None:
         """What a training of full length left here; None where this client missed its end."""
 
-    def fitted(self, key: str) -> bool:
+    def has_model(self, key: str) -> bool:
         """Whether the model of this very task is kept already."""
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
@@ -43,7 +41,6 @@ class LoreClient:
     def __init__(self, rows: SiteRows, shelf: Shelf) -> None:
         self.rows, self._shelf = rows, shelf
         self._kept: tuple[str, StackedMembers] | None = None
-        self._boosting = BoostingSite(rows)
 
     def answer(self, task: Task) -> Reply:
         """The reply to a task of the recipe."""
@@ -62,10 +59,6 @@ class LoreClient:
         sent = task.sent["one_shot"]
         rows = self.rows.one_shot_rows(search_space.one_shot_at(sent))
         return {"gram": rows.sums(sent["mean"])}
-
-    def _leaves(self, task: Task) -> Payload:
-        """Sums of leaves of drawn trees, or counts on the grid that their cut points come from."""
-        return {"leaves": self._boosting.sums(task.sent["boost"])}
 
     def _vote(self, task: Task) -> Payload:
         """The loss of a trial on the rows that it left out, of one-shot models, or of starts."""
@@ -88,7 +81,7 @@ class LoreClient:
     def _ensemble(self, task: Task) -> Payload:
         """The client's own model of all that there is; nothing of it is sent."""
         key, trial = digest(task), Trial.read(task.trial)
-        if self._shelf.fitted(key):
+        if self._shelf.has_model(key):
             return {}  # asked again: the same task would give the same model
         found = self._stacked(trial, task)
         start = read_starts(task.sent["start"])[0] if "start" in task.sent else None
@@ -107,10 +100,8 @@ class LoreClient:
             main, folds = self._own(trial, part_of(sent, "main"), memory), self._folds(trial, sent)
             one_shot = None
             if "one_shot" in sent:
-                one_shot = self.rows.common.search_space.found(sent["one_shot"])
-            forest = Forest.of(sent["boost"]) if "boost" in sent else None
-            boosted = None if forest is None else (forest, self._boosting.scores(forest))
-            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot, boosted)
+                one_shot = self.rows.common.search_space.read_posterior(sent["one_shot"])
+            self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
         return self._kept[1]
 
     def _folds(self, main: Trial, sent: Payload) -> list[Params]:
@@ -119,7 +110,7 @@ class LoreClient:
         for fold in range(self.rows.common.search_space.folds):
             part = part_of(sent, str(fold))
             trial = Trial(main.candidate, fold, main.rounds)
-            memory = self._shelf.kept(trial)
+            memory = self._shelf.full_training(trial)
             if not part or (memory is None and self._remembers(trial)):
                 return []
             found.append(self._own(trial, part, memory or {}))

@@ -49,13 +49,13 @@ def judge_network(
 ) -> tuple[list[StackMember], StackMember, Params | None]:
     """The network as a member, if its folds allow; what it says of its own rows; its last steps."""
     if not folds:
-        return [], stack.seen(main), None
+        return [], stack.in_sample(main), None
     network, steps = stack.network(folds)
     finished = None
     if steps:
         client, _ = stack.site.part(stack.candidate, MAIN)
         finished = stack.site.polish(stack.candidate, client, main, steps)
-    seen = stack.seen(main if finished is None else finished)
+    seen = stack.in_sample(main if finished is None else finished)
     # one that knows its own rows less well than the folds' know others is not of their kind
     alien = pays(stack.losses(seen.oof), stack.losses(network.oof), errors=3.0)
     return [] if alien else [network], seen, finished

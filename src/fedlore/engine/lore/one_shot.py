@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.one_shot import OneShot, OneShotRows, Posterior, leave_out
-from ...models.own.bent import plain_ways
-from ...models.own.linear import Linear
+from ...models.own.linear import Linear, plain_ways
 from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
 
@@ -41,11 +40,11 @@ def sign_line(
     """
     bins = common.bins
     plain = plain_ways(signs)  # what turns has no weight: squares of it are no arch around its turn
-    told = float(plain[-HEARD_OF_ORDER])
+    way = float(plain[-HEARD_OF_ORDER])
     if (
         one_shot.link is not None
         or one_shot.start == "middle"
-        or (one_shot.start == "expert" and told != told)
+        or (one_shot.start == "expert" and way != way)
     ):
         return None
     if bins is not None and bins.inner is not None:
@@ -54,11 +53,11 @@ def sign_line(
     ways = torch.full((len(posterior.mean),), torch.nan, dtype=torch.float64)
     ways[:d] = plain[:d]
     if one_shot.hears:
-        ways[d] = told
+        ways[d] = way
     found = given_signs(posterior, ways)
     home = rows.home(found)
     place, _ = leave_out(found, home, rows.features, rows.target)
-    hears = one_shot.hears and told == told
+    hears = one_shot.hears and way == way
     weight = found.mean[: d + 1] if hears else found.mean[:d]
     shift, spread = weight.new_zeros(d), weight.new_ones(d)
     if common.scaler is not None:

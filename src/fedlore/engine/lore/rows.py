@@ -9,22 +9,18 @@ from torch import Tensor, nn
 
 from ...algorithms import FlatParams, Solo
 from ...answers import Bins, Line, Measured
-from ...core.boosting import BoostRows, Forest
 from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.metrics import row_costs
 from ...core.one_shot import OneShot, OneShotModel, OneShotRows, Posterior
-from ...core.rng import stream
 from ...core.tree import Params
-from ...errors import FedloreError
 from ...knowledge.shapes import SiteShapes
 from ...models.client import Client, NumberClient
-from ...models.own.members import Sight, input_signs, see_classes, see_numbers, see_order, within
-from ...models.own.trees import Trees, tables_by_level
-from ...models.tasks import Regression
+from ...models.own.members import input_signs, within
+from ...models.tasks import Classification, Regression
 from ..client import ready, see_rows
 from ..one_shot import one_shot_rows
-from ..tuning.oof import recalibrate_client
+from ..tuning.oof import fold_of, recalibrate_client
 from .space import Agreement, Candidate
 
 WORST = -20.0  # log-probability of a label that is called impossible
@@ -47,10 +43,7 @@ class SiteRows:
 
     def client(self, candidate: Candidate) -> Client:
         """The site in the loop's terms; λ at prediction is 0 until it has chosen."""
-        if isinstance(self.member, Client):
-            found = self.member
-        else:
-            found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
+        found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
         trust = found.knowledge.trust if candidate.trusts else 0.0
         return replace(found, knowledge=replace(found.knowledge, trust=trust, reliance=0.0))
 
@@ -64,42 +57,6 @@ class SiteRows:
         common = self.common
         return one_shot_rows(self.plain, one_shot, common.scaler, classes=common.classes)
 
-    @cached_property
-    def boost_sight(self) -> Sight:
-        """What trees see of the rows; of classes without order the features alone."""
-        if isinstance(self.member, NumberClient):
-            return see_numbers(self.measured)
-        data = self._heard
-        return see_order(data, self.common.classes) if self.common.ordered else see_classes(data)
-
-    @cached_property
-    def boost_rows(self) -> BoostRows:
-        """The rows as boosting takes them: of a number or place what the expert misses."""
-        common, sight, data = self.common, self.boost_sight, self._heard
-        free = common.bins is None and not common.ordered
-        y = self.measured.y if isinstance(self.member, NumberClient) else data.y
-        if y is None:
-            raise FedloreError(f"client '{self.id}' has no labels to learn from")
-        aim = y.double() if isinstance(self.member, NumberClient) else data.aim
-        folds = self.folds if self.folds is not None else torch.full((len(y),), -1)
-        return BoostRows(
-            sight.inputs(hears=not free),
-            common.boost_grid(),
-            y if free else (aim - sight.start) / common.unit,
-            folds,
-            common.search_space.folds + 1,
-            common.classes if free else 0,
-            data.allowed if free else None,
-        )
-
-    def boost_body(self, forest: Forest, scores: Tensor) -> tuple[Trees, Tensor]:
-        """The trees of all rows as tables with the site's level, and what trees say out of fold."""
-        rows = self.boost_rows
-        level = rows.level(scores[-1], torch.ones(len(rows.target), dtype=torch.bool))
-        unit = 1.0 if rows.classes else self.common.unit
-        body = tables_by_level(forest.feature[-1], forest.cut[-1], forest.value[-1], level, unit)
-        return body, rows.out_of_fold(scores)
-
     @property
     def _heard(self) -> Examples:
         """The rows of classes with what the expert says; a bare site hears nothing."""
@@ -111,10 +68,10 @@ class SiteRows:
         """The summed loss of a one-shot model on the rows, each left out of it."""
         rows = self.one_shot_rows(one_shot)
         model = OneShotModel(one_shot, found, rows.home(found), self.common.classes)
-        if isinstance(self.member, NumberClient):
+        if self.common.bins is not None:
             said = self.measured.bins.numbers(model.leave_out(rows)[0])
             return float(self.number_losses(within(said, self.measured)).sum())
-        return float(self.class_losses(model.held_out(rows), self._heard).sum())
+        return float(self.class_losses(model.out_of_fold_logits(rows), self._heard).sum())
 
     def class_losses(self, logits: Tensor, known: Examples) -> Tensor:
         """What each row costs by the metric, else its likelihood, (n,)."""
@@ -136,10 +93,10 @@ class SiteRows:
         missed = (said - y[some]).square() / spread
         return (missed.sqrt() if self.metric == "mae" else missed).clamp(max=-WORST)
 
-    def task(self, candidate: Candidate) -> Regression:
-        """What is learned of a number."""
-        assert self.common.bins is not None
-        return number_task(candidate, self.common.bins)
+    def task(self, candidate: Candidate) -> Classification | Regression:
+        """What is learned here."""
+        bins = self.common.bins
+        return Classification() if bins is None else number_task(candidate, bins)
 
     @cached_property
     def measured(self) -> Measured:
@@ -177,15 +134,9 @@ class SiteRows:
         """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""
         count = self.common.search_space.folds
         client = self.plain
-        n, y = len(client.data), client.data.y
-        if n < max(count, 2):
+        if len(client.data) < max(count, 2):
             return None
-        order = torch.randperm(n, generator=stream(self.common.seed, "fold", self.id))
-        if y is not None:
-            order = order[y[order].argsort(stable=True)]
-        fold = torch.empty(n, dtype=torch.int64)
-        fold[order] = torch.arange(n) % count
-        return fold
+        return fold_of(client, count, self.common.seed)
 
     def part(self, candidate: Candidate, fold: int) -> tuple[Client, Examples | None]:
         """The site less a fold, and the fold; fold -1 holds nothing back."""

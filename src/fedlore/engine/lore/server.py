@@ -15,9 +15,8 @@ from ...errors import FedloreError
 from ...privacy.filters import SumWithheld
 from ..loop import Run, federate, start_run
 from ..one_shot import fit_one_shot, sum_replies
-from .boosting import grow_forest
 from .space import MAIN, Agreement, Candidate, Trial, rungs
-from .start import BOOSTED_STARTS, NUMBER_STARTS, STARTS
+from .start import NUMBER_STARTS, STARTS
 
 STATE = "state."  # before the names of a state's bundles in a step
 
@@ -26,7 +25,7 @@ STATE = "state."  # before the names of a state's bundles in a step
 class DoneStep:
     """Something that is done, as it can be written down."""
 
-    name: str  # gram, a trial's name, settle
+    name: str  # gram, a trial's name, ensemble
     payload: Payload = field(default_factory=dict)
     accepted: Mapping[str, int] = field(default_factory=dict)
     withheld: str = ""  # why it was done without what it is about
@@ -85,7 +84,7 @@ def conduct(
     private: bool = False,
     salt: str | None = None,
 ) -> Outcome:
-    """Sums, trials, votes, the main training, and the word to settle.
+    """Sums, trials, votes, the main training, and the task to fit ensembles.
 
     With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
     With a `salt`, where sums alone are seen, every training has a start of its own.
@@ -97,11 +96,10 @@ def conduct(
         recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
     work = _Work(transport, common, progress or Progress(), evaluate, salt)
     one_shot = work.gram(noised=private)
-    forest = None if private else work.boost()
     chosen, folds = (0, []) if private else work.choose()
     main = Trial(chosen, MAIN, common.rounds)
     run = work.train_main(main)
-    work.fit_ensembles(main, run, folds, one_shot, forest)
+    work.fit_ensembles(main, run, folds, one_shot)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
     return Outcome(common.candidate(main), main, run, losses, one_shot)
 
@@ -136,20 +134,6 @@ class _Work:
             self.progress.add(done)
         return done.payload.get("one_shot")
 
-    def boost(self) -> Params | None:
-        """Trees that all sites boost together, where the search space has some.
-
-        Where a site is gone the trees stay that were grown until then.
-        """
-        if self.common.search_space.boost is None:
-            return None
-        done = self.progress.find("boost")
-        if done is None:
-            forest, withheld = grow_forest(self.transport, self.common)
-            found = {"boost": forest.bundle()} if len(forest) else {}
-            done = self.progress.add(DoneStep("boost", found, withheld=withheld))
-        return done.payload.get("boost")
-
     def choose(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
         search_space, rounds = self.common.search_space, self.common.rounds
@@ -176,7 +160,7 @@ class _Work:
             trial=str(trial),
         )
         payload: Payload = {"vote": sum_replies(self.transport, task)}
-        if trial.rounds == self.common.rounds:  # its networks may be needed to settle
+        if trial.rounds == self.common.rounds:  # its networks may be needed by ensembles
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
         return self.progress.add(DoneStep(str(trial), payload, run.accepted))
 
@@ -185,7 +169,6 @@ class _Work:
         done = self.progress.find("start")
         if done is None:
             starts = STARTS if self.common.bins is None else NUMBER_STARTS
-            starts = BOOSTED_STARTS if "boost" in task.sent else starts
             shares = torch.tensor(starts, dtype=torch.float64)
             asked = replace(task, kind="vote", sent={**task.sent, "starts": {"shares": shares}})
             best = int(sum_replies(self.transport, asked)["loss"].argmin())
@@ -227,7 +210,6 @@ class _Work:
         run: Run,
         folds: Sequence[DoneStep],
         one_shot: Params | None,
-        forest: Params | None,
     ) -> None:
         """Tell every site to make its own model of what there is."""
         if self.progress.find("ensemble") is not None:
@@ -244,8 +226,6 @@ class _Work:
             accepted=run.accepted,
             trial=str(main),
         )
-        if forest is not None:
-            sent["boost"] = forest
         if one_shot is not None:
             sent["one_shot"] = one_shot
             if folds:

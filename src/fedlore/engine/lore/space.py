@@ -10,13 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ...algorithms import Algorithm, FedAvg, FedPer, Plan
 from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
-from ...core.boosting import REACH, Boost, make_grid
 from ...core.lipschitz import Shaping, lipschitz_mlp
 from ...core.metrics import check_metric
 from ...core.nets import mlp, server
@@ -41,8 +39,6 @@ class Candidate:
     head: Head = "classes"  # k free logits, a place and a width, or those and shapes kept
     start: Start = "none"  # of an ordered head: what the network's output is added to
     reach: float | None = None  # and how much of the whole scale one unit of output is
-    link: Link | None = None  # and how a range bends it; None: it is cut at the range alone
-    linear: bool = True  # and whether it has a linear part beside the hidden layers
     private: bool = False  # and whether shift and width stay at the sites
     slope: float | None = None  # of a shaped head: how steep its trunk may be; None: the usual
     hidden: tuple[int, ...] | None = None  # None: the federation's
@@ -59,12 +55,10 @@ class Candidate:
             raise ConfigError(f"batch must not be negative, got {self.batch}")
         if self.private and self.head == "classes":
             raise ConfigError("private shift and width belong to head = ordered or shaped")
-        if self.link is not None and self.head != "ordered":
-            raise ConfigError("link belongs to head = ordered")
         if self.slope is not None and self.head != "shaped":
             raise ConfigError("slope belongs to head = shaped")
         if self.head == "shaped" and (self.reach is not None or self.reread):
-            raise ConfigError("head = shaped has no reach, and hears the expert as he speaks")
+            raise ConfigError("head = shaped has no reach and no reread")
 
     def __str__(self) -> str:
         if self.head != "classes":
@@ -73,8 +67,6 @@ class Candidate:
             parts += ["hears the expert"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"width {self.reach:g}"]
-            link = self.link
-            parts += [] if link is None else [f"bent around the {link.around}, {link.share:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["last steps at the site"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
@@ -92,14 +84,7 @@ class Candidate:
 
     def ordinal(self, classes: int, *, between: bool) -> Ordinal:
         """What its ordered head is told before training; a bell begins as wide as one unit."""
-        options = Ordinal(
-            self.start,
-            self.linear,
-            hears=self.hears,
-            reach=self.reach,
-            between=between,
-            link=self.link,
-        )
+        options = Ordinal(self.start, hears=self.hears, reach=self.reach, between=between)
         if self.reach is None:
             return options
         return replace(options, width=options.width * options.unit(classes))
@@ -203,7 +188,6 @@ class SearchSpace:
     folds: int = 3  # of the cross-validation on a site's own rows
     one_shot: OneShot | None = None  # the one-shot model, where classes have an order
     links: tuple[Link, ...] = ()  # in which a range may bend it, tried beside it as it is
-    boost: Boost | None = None  # trees that all sites boost together
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
@@ -227,7 +211,7 @@ class SearchSpace:
             return ()
         return (self.one_shot, *(replace(self.one_shot, link=link) for link in self.links))
 
-    def found(self, sent: Params) -> tuple[OneShot, Posterior]:
+    def read_posterior(self, sent: Params) -> tuple[OneShot, Posterior]:
         """The one-shot model that was chosen, from what the server sends of it."""
         return self.one_shot_at(sent), Posterior.of(sent)
 
@@ -430,27 +414,6 @@ class Agreement:
             )
         return made if self.device is None else made.to(self.device)
 
-    @property
-    def unit(self) -> float:
-        """The whole scale of numbers or places, which trees learn shares of."""
-        return self.classes - 1.0 if self.bins is None else self.bins.upper - self.bins.lower
-
-    def boost_grid(self) -> Tensor:
-        """Where trees may cut columns and what the expert says, from what is common, (i, c)."""
-        zero = torch.zeros(self.features, dtype=torch.float64)
-        shift, spread = (
-            (zero, zero + 1.0)
-            if self.scaler is None
-            else (self.scaler.shift.double().cpu(), self.scaler.spread.double().cpu())
-        )
-        low, high = shift - REACH * spread, shift + REACH * spread
-        if self.bins is not None or self.ordered:
-            ends = (0.0, self.classes - 1.0)
-            ends = ends if self.bins is None else (self.bins.lower, self.bins.upper)
-            low = torch.cat([low, low.new_tensor([ends[0], ends[0], 0.0])])
-            high = torch.cat([high, high.new_tensor([ends[1], ends[1], (ends[1] - ends[0]) / 2])])
-        return make_grid(low, high)
-
     def scale(self, candidate: Candidate) -> Scaler | None:
         """The common scaling; what a network hears of numbers is on its scale already."""
         if self.scaler is None or not self._widened(candidate):
@@ -461,5 +424,5 @@ class Agreement:
         """Whether the expert's word comes as columns of the rows."""
         return self.bins is not None and candidate.hears and candidate.head == "classes"
 
-    def scaled(self, scaler: Scaler | None) -> "Agreement":
+    def with_scaler(self, scaler: Scaler | None) -> "Agreement":
         return replace(self, scaler=scaler)

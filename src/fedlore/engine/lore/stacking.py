@@ -4,15 +4,15 @@ Out-of-fold predictions of every member decide the weights (Wolpert 1992, *Stack
 drawn to a fixed start. One implementation for classes, one for numbers.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ...core.boosting import Forest
 from ...core.conformal import CoveragePromise, list_promises
 from ...core.examples import Examples
 from ...core.inject import fill_trust, inject
@@ -21,7 +21,6 @@ from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit
-from ...models.client import NumberClient
 from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
@@ -33,7 +32,7 @@ from ...models.own.baseline import (
     own_numbers,
     own_order,
 )
-from ...models.own.members import ClassMember, NumberMember, OrderMember, mask_logits, within
+from ...models.own.members import NumberMember, OrderMember, mask_logits, within
 from ...models.own.mixture import (
     SHARED,
     class_weights,
@@ -56,7 +55,6 @@ from .rows import WORST, SiteRows, nll_rows
 from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
 from .start import (
-    BOOST,
     CORRECTED,
     ONE_SHOT,
     StartShares,
@@ -69,7 +67,6 @@ from .start import (
 from .temperature import (
     EXPERT,
     NETWORK,
-    apply_temperature,
     best_factor,
     judge_classes,
     judge_number,
@@ -77,6 +74,7 @@ from .temperature import (
     number_width,
     root_miss,
     temper,
+    weighed_rows,
 )
 
 LOCAL_BEST, MIXTURE = "local best", "mixture"
@@ -101,7 +99,7 @@ class SiteModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenMembers:
     """Members that count, by name their weights, and what they say together of unseen rows."""
 
     among: tuple[StackMember, ...]
@@ -112,67 +110,95 @@ class Chosen:
     report: Benefit
 
 
-class Stack(Protocol):
+class Stack(ABC):
     """What stacking needs to know of one kind of answer."""
 
+    measure: ClassVar[str]  # accuracy or rmse
     y: Tensor  # (n,) labels
-    measure: str  # accuracy or rmse
     knowledge: Knowledge  # what the finished network is seen through
-    start: StartShares | None  # where weights begin, as the sites voted; None: the usual
+    start: StartShares | None = None  # where weights begin, as the sites voted; None: the usual
+    _own: Own | None  # the site's own learners; none for images and for a handful of rows
 
+    def __init__(self, site: SiteRows, candidate: Candidate) -> None:
+        self.site, self.candidate = site, candidate
+
+    @abstractmethod
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         """The network of each fold on the rows it had not seen, and the last steps that pay."""
-        ...
 
-    def seen(self, main: Params) -> StackMember:
+    def in_sample(self, main: Params) -> StackMember:
         """The main network on the rows that it was trained on."""
-        ...
+        folds = [main] * self.site.common.search_space.folds
+        return self._as_member(out_of_fold(self, folds, finish=False)[0])
 
+    @abstractmethod
+    def _as_member(self, said: Tensor) -> StackMember:
+        """The network as a member, from what was read of it."""
+
+    @abstractmethod
+    def read(self, logits: Tensor, away: Tensor) -> Tensor:
+        """What a network says of rows that were left out, as it is kept."""
+
+    @abstractmethod
+    def step_losses(self, said: Tensor) -> Tensor:
+        """What last steps must lower."""
+
+    @abstractmethod
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         """The one-shot model with the site's own level, each row left out in closed form."""
-        ...
-
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        """The boosted trees with the site's own level, from those that had not seen a row."""
-        ...
 
     def local(self) -> list[StackMember]:
         """The site's own learners."""
-        ...
+        own = self._own
+        return [] if own is None else _members_of(own.best_ways(self.site.metric, self.y))
 
+    @cached_property
+    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
+        """All own models, and what each loses on each row, (n,)."""
+        every = () if self._own is None else self._own.candidates
+        return [(one, self.losses(one.oof)) for one in _members_of(every)]
+
+    @abstractmethod
     def expert(self, silent: Tensor) -> list[StackMember]:
         """The expert; where he is silent he says what `silent` says."""
-        ...
 
-    @property
-    def own_losses(self) -> Sequence[tuple[StackMember, Tensor]]:
-        """All own models, and what each loses on each row, (n,)."""
-        ...
+    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        """The weights of members by these rows, (j,)."""
+        rows, start = weighed_rows(rows), first_weights(members, self.start)
+        found = self.find_weights([m.oof[rows] for m in members], self.y[rows], start)
+        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor: ...
+    @staticmethod
+    @abstractmethod
+    def find_weights(held: Sequence[Tensor], y: Tensor, start: Tensor) -> Tensor: ...
+
+    @abstractmethod
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor: ...
 
+    @abstractmethod
     def blend(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
         """What they say together of all rows, with all that is learned learned from `rows`."""
-        ...
 
+    @abstractmethod
     def errors(self, said: Tensor) -> Tensor: ...
+
+    @abstractmethod
     def losses(self, said: Tensor) -> Tensor: ...
 
     def vote_losses(self, said: Tensor) -> Tensor:
         """The losses in units in which those of all sites may be summed."""
-        ...
+        return self.losses(said)
 
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    @abstractmethod
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         """The site's model: temperature or width, row trust, and its report."""
-        ...
 
 
-def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack | None":
+def stack_of(rows: SiteRows, candidate: Candidate) -> Stack | None:
     """The stack for what a site learns; None where it has too few rows to choose by."""
     if rows.folds is None:
         return None
-    if isinstance(rows.member, NumberClient):
+    if rows.common.bins is not None:
         return None if rows.measured.y is None else NumberStack(rows, candidate)
     return None if rows.member.data.y is None else ClassStack(rows, candidate)
 
@@ -181,7 +207,7 @@ def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack 
 class StackedMembers:
     """All that a site's ensemble may be made of, and what it says of rows it had not seen."""
 
-    stack: "ClassStack | NumberStack | None"  # None: too few rows to choose by
+    stack: Stack | None  # None: too few rows to choose by
     members: tuple[StackMember, ...]
     main: Params  # the shared network
     seen: StackMember | None  # what it says of the rows that it was trained on
@@ -208,7 +234,6 @@ def stack_members(
     main: Params,
     folds: Sequence[Params] = (),
     one_shot: tuple[OneShot, Posterior] | None = None,
-    boosted: tuple[Forest, Tensor] | None = None,
 ) -> StackedMembers:
     """Members of a site's ensemble, from networks that had not seen its folds."""
     stack = stack_of(rows, rows.common.candidate(trial))
@@ -216,8 +241,6 @@ def stack_members(
         return StackedMembers(None, (), main, None, None)
     members, seen, finished = judge_network(stack, main, folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
-    if boosted is not None and rows.signs is None:  # trees by chance keep no shapes
-        shared += stack.boost(*boosted)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
         members += stack.expert(members[0].oof)
@@ -243,7 +266,7 @@ def fit_ensemble(
 
 def choose_members(
     members: Sequence[StackMember], stack: Stack, seen: StackMember | None = None
-) -> Chosen:
+) -> ChosenMembers:
     """Weights from rows that no member had seen, and the site's report.
 
     Where no network could be tried on unseen rows it gets what shared members start with, unless
@@ -281,21 +304,21 @@ def choose_members(
         members, kept, share, mixed, report = keep_local(members, stack, said[LOCAL_BEST], report)
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
-    return Chosen(tuple(members), tuple(models), tuple(weights), share, mixed, report)
+    return ChosenMembers(tuple(members), tuple(models), tuple(weights), share, mixed, report)
 
 
 def _members_of(own: Sequence[OwnModel]) -> list[StackMember]:
     return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in own]
 
 
-class ClassStack:
+class ClassStack(Stack):
     """Stacking of classes."""
 
     measure = "accuracy"
-    start: StartShares | None = None
+    find_weights = staticmethod(class_weights)
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
-        self.site, self.candidate = site, candidate
+        super().__init__(site, candidate)
         self.client, _ = site.part(candidate, MAIN)
         data = self.client.data
         if not self.client.injected:
@@ -310,24 +333,20 @@ class ClassStack:
         self.heard = self._without_folds(len(folds))
         logits, steps = out_of_fold(self, folds)
         self.factor = network_factor(logits, self.heard)
-        said = inject(self.factor * logits.double(), None, self.heard.allowed)
-        return StackMember(NETWORK, said, shared=True), steps
+        return self._as_member(logits), steps
 
-    def seen(self, main: Params) -> StackMember:
-        folds = [main] * self.site.common.search_space.folds
-        logits, _ = out_of_fold(self, folds, finish=False)
-        said = inject(self.factor * logits, None, self.heard.allowed)
-        return StackMember(NETWORK, said, shared=True)
+    def _as_member(self, said: Tensor) -> StackMember:
+        inside = inject(self.factor * said, None, self.heard.allowed)
+        return StackMember(NETWORK, inside, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
-        """What a network says of rows that were left out, as it is kept."""
         return logits.double()
 
-    def step_losses(self, logits: Tensor) -> Tensor:
-        """What last steps must lower: the likelihood where classes have an order, else errors."""
+    def step_losses(self, said: Tensor) -> Tensor:
+        """The likelihood where classes have an order, else errors."""
         if self.site.common.ordered:
-            return nll_rows(logits, self.heard)
-        return inject(logits, None, self.heard.allowed).argmax(1).ne(self.y).double()
+            return nll_rows(said, self.heard)
+        return inject(said, None, self.heard.allowed).argmax(1).ne(self.y).double()
 
     def _without_folds(self, folds: int) -> Examples:
         """The rows as their folds have them: a reread expert was reread without them."""
@@ -353,36 +372,14 @@ class ClassStack:
             return [StackMember(ONE_SHOT, judged.held, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), k)
         allowed = client.data.allowed if client.injected else None
-        said = mask_logits(one_shot_model.held_out(rows), allowed)
+        said = mask_logits(one_shot_model.out_of_fold_logits(rows), allowed)
         return [
             StackMember(
                 ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
             )
         ]
 
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        common, body, said = self.site.common, *self.site.boost_body(forest, scores)
-        if common.ordered:
-            place = self.site.boost_sight.start + common.unit * said[:, 0]
-            judged = judge_places(place, self.data, common.classes)
-            member = OrderMember(BOOST, body, True, True, judged.width, common.classes)
-            return [StackMember(BOOST, judged.held, True, member)]
-        factor = network_factor(said, self.data)
-        held = mask_logits(factor * said, self.data.allowed)
-        return [StackMember(BOOST, held, True, ClassMember(BOOST, body, False, False, factor))]
-
-    def local(self) -> list[StackMember]:
-        return (
-            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
-        )
-
-    @cached_property
-    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
-        every = () if self._own is None else self._own.candidates
-        return [(one, self.losses(one.oof)) for one in _members_of(every)]
-
     def _local_models(self) -> Own | None:
-        """The site's own learners; none for images and for a handful of rows."""
         common, data = self.site.common, self.data
         if not common.search_space.own or data.x.ndim != 2 or len(data) < FOLDS:
             return None
@@ -398,11 +395,6 @@ class ClassStack:
         total = said.sum(1, keepdim=True)
         spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
-
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = class_weights(said, self.y[rows], start)
-        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
@@ -432,15 +424,12 @@ class ClassStack:
             return self.errors(said)
         return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
 
-    def vote_losses(self, said: Tensor) -> Tensor:
-        return self.losses(said)
-
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, share, members = self.site.common, chosen.share, chosen.among
         kept = [member for member in members if member.name in share]
         factor = best_factor(kept, share, self.y)
         ensemble = Ensemble(
-            tuple(apply_temperature(model, factor) for model in chosen.members),
+            tuple(model.with_temperature(factor) for model in chosen.members),
             chosen.weights,
             share[NETWORK],
             share.get(EXPERT, 0.0),
@@ -467,14 +456,15 @@ class ClassStack:
         return SiteModel(ensemble, known, finished, report, verdict.scores)
 
 
-class NumberStack:
+class NumberStack(Stack):
     """Stacking of a number."""
 
     measure = "rmse"
-    start: StartShares | None = None
+    find_weights = staticmethod(number_weights)
 
     def __init__(self, site: SiteRows, candidate: Candidate) -> None:
-        self.site, self.candidate, self.measured = site, candidate, site.measured
+        super().__init__(site, candidate)
+        self.measured = site.measured
         assert self.measured.y is not None
         self.y, self.knowledge = self.measured.y, site.member.knowledge
         self._own: Own | None = None
@@ -484,18 +474,15 @@ class NumberStack:
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
         said, steps = out_of_fold(self, folds)
-        return StackMember(NETWORK, said, shared=True), steps
+        return self._as_member(said), steps
 
-    def seen(self, main: Params) -> StackMember:
-        folds = [main] * self.site.common.search_space.folds
-        return StackMember(NETWORK, out_of_fold(self, folds, finish=False)[0], shared=True)
+    def _as_member(self, said: Tensor) -> StackMember:
+        return StackMember(NETWORK, said, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
-        """What a network says of rows that were left out, as it is kept."""
         return network_number(logits, self.measured[away]).double()
 
     def step_losses(self, said: Tensor) -> Tensor:
-        """What last steps must lower."""
         return self.errors(said)
 
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
@@ -520,33 +507,11 @@ class NumberStack:
                 members.append(StackMember(CORRECTED, own[1], False, model))
         return members
 
-    def boost(self, forest: Forest, scores: Tensor) -> list[StackMember]:
-        body, said = self.site.boost_body(forest, scores)
-        held = self.site.boost_sight.start + self.site.common.unit * said[:, 0]
-        held = within(held, self.measured)
-        width = max(float(self.errors(held).mean()) ** 0.5, 1e-12)
-        return [StackMember(BOOST, held, True, NumberMember(BOOST, body, True, True, width))]
-
-    def local(self) -> list[StackMember]:
-        return (
-            [] if self._own is None else _members_of(self._own.best_ways(self.site.metric, self.y))
-        )
-
-    @cached_property
-    def own_losses(self) -> list[tuple[StackMember, Tensor]]:
-        every = () if self._own is None else self._own.candidates
-        return [(one, self.losses(one.oof)) for one in _members_of(every)]
-
     def expert(self, silent: Tensor) -> list[StackMember]:
         if self.measured.said is None:
             return []
         spoken = torch.where(self.measured.said.isnan(), silent, self.measured.said)
         return [StackMember(EXPERT, spoken, shared=False)]
-
-    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = number_weights(said, self.y[rows], start)
-        return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([m.oof for m in members]), self.measured)
@@ -564,7 +529,7 @@ class NumberStack:
     def vote_losses(self, said: Tensor) -> Tensor:
         return self.site.number_losses(said)
 
-    def finish(self, chosen: Chosen, finished: Params | None) -> SiteModel:
+    def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, measured, share = self.site.common, self.measured, chosen.share
         trust, mixed = trust_numbers(
             self.knowledge,

@@ -15,7 +15,7 @@ from ...models.own.mixture import scale_weights, start_weights
 from .report import StackMember
 from .temperature import EXPERT, NETWORK
 
-ONE_SHOT, BOOST = "one_shot", "boost"
+ONE_SHOT = "one_shot"
 CORRECTED = "extra trees, correcting the federation"
 HARDLY = 0.001  # the expert's weight before any row has spoken
 
@@ -36,13 +36,6 @@ NUMBER_STARTS: tuple[StartShares, ...] = (
     (0.2, 0.5, 0.3),
     (0.35, 0.5, 0.15),
 )
-#: The same with a share of the boosted trees last.
-BOOSTED_STARTS: tuple[StartShares, ...] = (
-    *((*(0.7 * share for share in one), 0.3) for one in STARTS[:3]),
-    (0.1, 0.25, 0.25, 0.4),
-    (0.1, 0.15, 0.15, 0.6),
-    *((*one, 0.0) for one in STARTS),
-)
 CORRECTED_PART = 0.6  # of the one-shot model's share begins with what corrects it, if there is
 MOST_STARTS = 10  # that a site judges
 SMALL = 0.01  # a weight below which a member is left out
@@ -51,8 +44,8 @@ SMALL = 0.01  # a weight below which a member is left out
 def read_starts(sent: Params) -> list[StartShares]:
     """The starts that a server asks about; what are no shares is refused."""
     shares = sent["shares"].double()
-    if shares.ndim != 2 or shares.shape[1] not in (3, 4) or not 0 < len(shares) <= MOST_STARTS:
-        raise ConfigError(f"starts must be rows of 3 or 4 shares, got shape {tuple(shares.shape)}")
+    if shares.ndim != 2 or shares.shape[1] != 3 or not 0 < len(shares) <= MOST_STARTS:
+        raise ConfigError(f"starts must be rows of 3 shares, got shape {tuple(shares.shape)}")
     if not bool((shares >= 0).all()) or not bool(((shares.sum(1) - 1.0).abs() < 1e-9).all()):
         raise ConfigError("the shares of a start must not be negative and sum to 1")
     return [tuple(row) for row in shares.tolist()]
@@ -64,7 +57,7 @@ def first_weights(members: Sequence[StackMember], start: StartShares | None = No
     The expert begins at almost nothing: others have heard him, and rows must speak for more.
     """
     if start is not None:
-        known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY, BOOST: sum(start[3:])}
+        known = {NETWORK: start[0], ONE_SHOT: start[1], EXPERT: HARDLY}
         if any(m.name == CORRECTED for m in members):
             known[CORRECTED] = CORRECTED_PART * start[1]
             known[ONE_SHOT] = start[1] - known[CORRECTED]

@@ -9,7 +9,6 @@ kept where each member keeps its own width, so bundles, graphs and certificates 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +19,7 @@ from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
 from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
 from ...models.distribution import Distribution
-from ...models.own.members import ClassMember, OrderMember
+from ...models.own.limits import MOST_WEIGHED, thin
 from ...models.own.mixture import NumberMixture, mix
 from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
 from .report import StackMember, Verdict, list_parts
@@ -34,7 +33,15 @@ _NETWORK: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of
 #: Of a number, times the root of the mean squared miss.
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
 
-_M = TypeVar("_M")
+
+def weighed_rows(rows: Tensor) -> Tensor:
+    """Of these rows, (n,) bool, at most so many, evenly spaced: a bound on time."""
+    found = rows.nonzero().squeeze(1)
+    if len(found) <= MOST_WEIGHED:
+        return rows
+    kept = torch.zeros_like(rows)
+    kept[found[thin(len(found), MOST_WEIGHED)]] = True
+    return kept
 
 
 def temper(member: StackMember, factor: float) -> Tensor:
@@ -63,8 +70,8 @@ def best_factor(
     total = sum(share[member.name] for member in kept)
     weights = [share[member.name] / total for member in kept]
     weights[0] += 1.0 - sum(weights)
-    if rows is not None:
-        kept, y = [replace(member, oof=member.oof[rows]) for member in kept], y[rows]
+    rows = weighed_rows(torch.ones(len(y), dtype=torch.bool) if rows is None else rows)
+    kept, y = [replace(member, oof=member.oof[rows]) for member in kept], y[rows]
 
     def cost(factor: float) -> float:
         parts = torch.stack([temper(member, factor).exp() for member in kept])
@@ -73,19 +80,6 @@ def best_factor(
         return float(-likely.log().squeeze(1).sum()) + drawn
 
     return min(_FACTORS, key=cost)
-
-
-def apply_temperature(member: _M, factor: float) -> _M:
-    """A member whose log-probabilities are so many times as steep.
-
-    Of a bell that is a width less by the root; the one-shot model keeps its own doubt, which
-    plans are promised by.
-    """
-    if isinstance(member, OrderMember):
-        return replace(member, width=member.width / math.sqrt(factor))
-    if isinstance(member, ClassMember):
-        return replace(member, inverse_temperature=member.inverse_temperature * factor)
-    return member
 
 
 def judge_classes(said: Tensor, y: Tensor, *, ordered: bool) -> Verdict:

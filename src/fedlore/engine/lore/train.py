@@ -3,25 +3,22 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from ...answers import Bins
 from ...core.aggregate import aggregate_of
-from ...core.history import Row
+from ...core.history import Row, tell_step
 from ...core.lipschitz import keeps_shapes
 from ...core.nets import server
-from ...core.scaler import Scaler, leave_unscaled
 from ...core.tree import Params, Payload
 from ...core.wire import LORE_TASKS, Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ...models.client import Client, Member, NumberClient, knowledge_within
-from ...models.tasks import Classification, Regression
-from ...privacy.filters import Placement, filter_context, guard_transport
-from ...privacy.settings import filters_of, privacy_lines
+from ...models.tasks import TaskKind, task_for, wrong_client
+from ...privacy.filters import guard_transport
 from ..loop import Local
 from ..stacked import Stacked
 from ..training import (
@@ -31,7 +28,6 @@ from ..training import (
     engine_for,
     fit_inputs,
     inputs_of_all,
-    scaler_of,
 )
 from .client import LoreClient
 from .rows import SiteRows
@@ -73,7 +69,10 @@ class InProcess:
         if task.kind in LORE_TASKS:
             if task.trial:
                 self._end(Trial.read(task.trial), task)
-            yield from (self._clients[name].answer(task) for name in to)
+            for count, name in enumerate(to, 1):
+                yield self._clients[name].answer(task)
+                if task.kind == "ensemble":
+                    tell_step(f"ensembles of {count} of {len(to)} sites")
         else:
             yield from self._engine_of(Trial.read(task.trial)).exchange(task, to)
 
@@ -108,7 +107,7 @@ class InProcess:
                 self.memories[trial, name] = memory.settle(task.accepted.get(name, 0))
             self.close()
 
-    def finished(self, trial: Trial) -> Mapping[str, Payload]:
+    def memories_after(self, trial: Trial) -> Mapping[str, Payload]:
         """What each site remembers after the main training, its last steps included."""
         assert trial.fold == MAIN
         found = {}
@@ -128,10 +127,10 @@ class _Memory:
     def memory(self, trial: Trial, accepted: int) -> Payload:
         return self._process.memories.get((trial, self._name), {})
 
-    def kept(self, trial: Trial) -> Payload | None:
+    def full_training(self, trial: Trial) -> Payload | None:
         return self.memory(trial, 0)
 
-    def fitted(self, key: str) -> bool:
+    def has_model(self, key: str) -> bool:
         return False
 
     def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
@@ -152,48 +151,32 @@ def train_lore(
     progress: Progress | None = None,
     door: Callable[[Transport], Transport] | None = None,  # what stands before the server
 ) -> Fitted[Any]:
-    """Choose the recipe by trials on training rows, train it, and let every site settle.
+    """Choose the recipe by trials on training rows, train it, and let every site fit its ensemble.
 
     With `shaped` the networks keep shapes; None: where any site has some.
     """
-    sites = [_site(member) for member in members]
-    if not sites:
+    if not members:
         raise ConfigError("a federation needs at least one client, got none")
-    sites = _fit_sites(sites, model, bins)
+    task = task_for(members, bins=bins)
+    sites = _fit_sites(members, model, task)
     if shaped is None:
         shaped = any(s.injected and s.knowledge.shapes is not None for s in sites)
     common = _common(sites, training, model, search_space, bins, ordered, hidden, shaped, metric)
-    privacy, rounds, sample = training.privacy, training.rounds, training.sample
-    dp = privacy is not None and privacy.dp is not None
+    dp = training.privacy is not None and training.privacy.dp is not None
     if dp:
         common.search_space.refuse_dp()
-    seats = [SiteRows(site, common) for site in sites]
-    plain = [seat.plain for seat in seats]
+    site_rows = [SiteRows(site, common) for site in sites]
+    plain = [site.plain for site in site_rows]
     first = common.recipe(common.search_space.candidates[0])
-    around = filter_context(
-        first.algorithm,
-        sites=len(sites),
-        rounds=rounds,
-        weights=first.weights,
-        aggregate=first.aggregate,
-        sample=sample,
-        sums=first.one_shot is not None,
-    )
-    folder = None if training.ledgers is None else Path(training.ledgers)
-    filters = filters_of(privacy, around, Placement(folder=folder, run=f"seed {training.seed}"))
-    if isinstance(training.scale, Scaler):
-        common = common.scaled(training.scale)
-    elif training.scale:
-        common = common.scaled(scaler_of(plain, filters))
-    elif (inputs := inputs_of_all(plain)) is not None:
-        common = common.scaled(leave_unscaled(inputs))
-    sites = [s.encode(common.scaler) if isinstance(s, Client) else s for s in sites]
-    seats = [SiteRows(site, common) for site in sites]
+    filters = training.filters(first, len(sites), sums=first.one_shot is not None)
+    common = common.with_scaler(training.scaler(plain, filters))
+    sites = [site.encode(common.scaler) for site in sites]
+    site_rows = [SiteRows(site, common) for site in sites]
     progress = progress or Progress()
     if training.on_round is not None:
         heard = training.on_round
         progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
-    with InProcess(seats, common, engine=training.engine, workers=training.workers) as process:
+    with InProcess(site_rows, common, engine=training.engine, workers=training.workers) as process:
         reached = guard_transport(process, filters) if filters else process
         found = conduct(
             reached if door is None else door(reached),
@@ -203,23 +186,23 @@ def train_lore(
             private=dp,
             salt="" if any(one.hides for one in filters) else None,
         )
-        memories, private = process.finished(found.trial), process.models
+        memories, private = process.memories_after(found.trial), process.models
     recipe = common.recipe(found.candidate)
     like = replace(common, device=None).model(found.candidate)
     run, at_home = bring_home(found.run, dict(memories), like)
     recipe = replace(recipe, model=like)
-    spent = privacy_lines(filters, rounds=rounds, sample=sample)
-    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
-    told += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
-    told.append({"round": run.round, "recipe": str(found.candidate)})
-    task = seats[0].task(found.candidate) if bins is not None else Classification()
+    spent = training.privacy_cost(filters)
+    lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    lines += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
+    lines.append({"round": run.round, "recipe": str(found.candidate)})
+    task = site_rows[0].task(found.candidate)
     fitted: Fitted[Any] = Fitted(
         task,
         recipe,
-        replace(run, rows=[*run.rows, *told]),
+        replace(run, rows=[*run.rows, *lines]),
         {s.id: private[s.id].knowledge if s.injected else knowledge_within(s) for s in sites},
         at_home,
-        tuple(spent),
+        spent,
         {name: one.ensemble for name, one in private.items() if one.ensemble is not None},
         {name: one.benefit for name, one in private.items() if one.benefit is not None},
         {name: one.holdings for name, one in private.items()},
@@ -228,32 +211,22 @@ def train_lore(
 
 
 def _fit_sites(
-    sites: Sequence[Client | NumberClient],
-    model: nn.Module | ModelMaker | None,
-    bins: Bins | None,
+    members: Sequence[Member[Any]], model: nn.Module | ModelMaker | None, task: TaskKind[Any]
 ) -> list[Client | NumberClient]:
     """The sites, their levels as numbers where a network was given that takes them so."""
+    for member in members:
+        if member.predictor is not task.predictor:
+            wanted = "NumberClient" if task.name == "regression" else "Client"
+            raise wrong_client(task.name, wanted, member)
+    sites = cast(Sequence[Client | NumberClient], members)
     if model is None:
         return list(sites)
-    made = model if isinstance(model, nn.Module) else model(False)
-    rows = [s if isinstance(s, Client) else _as_classes(s, bins) for s in sites]
-    pairs = zip(sites, fit_inputs(rows, server(made)), strict=True)
-    return [replace(site, numeric=fitted.numeric) for site, fitted in pairs]
+    fitted = fit_inputs([task.enter(site) for site in sites], _network_of(model))
+    return [replace(s, numeric=f.numeric) for s, f in zip(sites, fitted, strict=True)]
 
 
-def _as_classes(site: NumberClient, bins: Bins | None) -> Client:
-    if bins is None:
-        raise ConfigError("regression needs bins, the federation's declared bounds and edges")
-    return Regression(bins).enter(site)
-
-
-def _site(member: Member[Any]) -> Client | NumberClient:
-    if not isinstance(member, Client | NumberClient):
-        raise ConfigError(
-            f"recipe = lore needs clients of type Client or NumberClient: '{member.id}' is a "
-            f"{type(member).__name__}"
-        )
-    return member
+def _network_of(model: nn.Module | ModelMaker) -> nn.Module:
+    return server(model if isinstance(model, nn.Module) else model(False))
 
 
 def _common(
@@ -267,20 +240,16 @@ def _common(
     shaped: bool = False,
     metric: str = "",
 ) -> Agreement:
-    numbers = isinstance(sites[0], NumberClient)
-    if any(isinstance(site, NumberClient) != numbers for site in sites):
-        raise ConfigError("clients must all have classes or all have numbers")
-    if numbers and bins is None:
-        raise ConfigError("regression needs bins, the federation's declared bounds and edges")
+    numbers = bins is not None
     inputs = inputs_of_all(sites)
     features = sites[0].data.x.shape[1:].numel() if inputs is None else inputs.width
     flat = sites[0].data.x.ndim == 2
     if ordered is None:
-        schemas = {s.knowledge.schema for s in sites if isinstance(s, Client)} - {None}
-        said = {schema.ordered for schema in schemas if schema is not None}
-        if len(said) > 1:
+        schemas = [s.knowledge.schema for s in sites if not numbers]
+        found = {schema.ordered for schema in schemas if schema is not None}
+        if len(found) > 1:
             raise ConfigError("the sites' schemas differ in whether classes are ordered")
-        ordered = said == {True}
+        ordered = found == {True}
     if search_space is None:
         search_space = default_space(
             features, ordered=ordered and flat, numbers=numbers, shaped=shaped
@@ -289,11 +258,11 @@ def _common(
         search_space = replace(search_space, metric=metric)
     maker: ModelMaker | None = None
     if shaped and model is not None:
-        made = server(model if isinstance(model, nn.Module) else model(False))
+        made = _network_of(model)
         if not keeps_shapes(made):
             raise ConfigError(
-                "where sites have shapes lore tries networks alone that keep them whatever their "
-                f"weights are: leave the model out, got a {type(made).__name__}"
+                "where sites have shapes lore tries only networks that keep them: leave the model "
+                f"out, got a {type(made).__name__}"
             )
     if isinstance(model, nn.Module):
         given = model
@@ -313,7 +282,7 @@ def _common(
         raise ConfigError("recipe = lore and record level differential privacy do not go together")
     return Agreement(
         features,
-        bins.k if bins is not None else count_classes([s for s in sites if isinstance(s, Client)]),
+        count_classes(cast(Sequence[Client], sites)) if bins is None else bins.k,
         search_space,
         training.plan,
         training.rounds,

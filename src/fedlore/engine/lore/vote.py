@@ -6,7 +6,6 @@ import torch
 
 from ...core.examples import Examples
 from ...core.tree import Params
-from ...models.client import NumberClient
 from ...models.regressor import decode_logits
 from ..tuning.oof import Cached, hits, most_hits
 from .rows import SiteRows, nll_rows
@@ -20,7 +19,7 @@ def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
     if held is None or not len(held):
         return ballot([0.0], 0)
     logits = rows.logits(candidate, params, held)
-    if isinstance(rows.member, NumberClient):
+    if rows.common.bins is not None:
         assert rows.folds is not None
         away = rows.folds == trial.fold
         said = decode_logits(logits, rows.measured[away], 0.0).mean()

@@ -13,12 +13,12 @@ from ...core.lipschitz import Lipschitz
 from ...core.ordinal import Ordered
 from ...core.rng import key
 from ...core.scaler import Scaler
-from ...errors import FedloreError
+from ...errors import ConfigError, FedloreError
 from ...models.client import Client
 from ..client import check_rows, lesson_of, ready, see_rows
-from ..loop import Recipe
+from ..loop import Recipe, check_distinct
 from .lipschitz import spread_rows
-from .nets import Layers, layers_of
+from .nets import layers_by_hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def _odds(part: Lesson) -> Tensor:
 
 def _laid_out(model: nn.Module, x: Tensor) -> Tensor:
     """Rows as the model's hand-written layers take them, worked out once."""
-    if isinstance(model, Lipschitz) and isinstance(layers_of(model, x[:1]), Layers):
+    if isinstance(model, Lipschitz) and layers_by_hand(model, x[:1]):
         return spread_rows(x, model.options)
     return x
 
@@ -111,7 +111,7 @@ Ears = Callable[[Tensor | None, Tensor | None, Tensor], Tensor]
 
 def ears_of(model: nn.Module, x: Tensor) -> Ears:
     """What turns prior and range, (..., k), into what the network gets of them at each step."""
-    if isinstance(model, Ordered) and isinstance(layers_of(model, x), Layers):
+    if isinstance(model, Ordered) and layers_by_hand(model, x):
         # few numbers, worked out once: a gather of them at each step costs less than of 2k
         return lambda prior, allowed, like: model.listen(prior, allowed, like[..., 0])
     return hear_rows
@@ -194,18 +194,25 @@ class ClientSource:
         self, clients: Sequence[Client] | Population, recipe: Recipe, device: torch.device
     ) -> None:
         self._recipe, self._device = recipe, device
-        self.lazy = isinstance(clients, Population)
         self._whole: StackedRows | None = None
         self._rank: Callable[[int], object]
         if isinstance(clients, Population):
             self.ids, self._client = list(clients.ids), clients.client
             self._rank = self.ids.__getitem__
         else:
+            check_distinct(clients)
+            if not clients:
+                raise ConfigError("a federation needs at least one client, got none")
             self.ids, self._client = [c.id for c in clients], {c.id: c for c in clients}.__getitem__
             self._whole = stack_rows(clients, recipe.model, recipe.scaler, device)
             counts = self._whole.counts
             ranked = sorted(range(len(clients)), key=lambda i: (-counts[i], self.ids[i]))
             self._rank = {i: r for r, i in enumerate(ranked)}.__getitem__
+
+    @property
+    def lazy(self) -> bool:
+        """Whether clients are made when they are asked."""
+        return self._whole is None
 
     def clients(self, members: Sequence[int]) -> list[Client]:
         return [self._client(self.ids[i]) for i in members]

@@ -14,7 +14,7 @@ LINE = "line.weight"
 
 
 def spread_rows(x: Tensor, about: Shaping) -> Tensor:
-    """Rows as a step takes them, (..., features + told) -> (..., 3 * wide + 1).
+    """Rows as a step takes them, (..., features + more) -> (..., 3 * wide + 1).
 
     Inputs, their parts that raise the answer, those that lower it, and the start: what clamps a
     coefficient then depends on the client alone, and no step looks at signs.
@@ -27,7 +27,7 @@ def spread_rows(x: Tensor, about: Shaping) -> Tensor:
 
 
 class LipschitzLayers:
-    """All of a `Lipschitz`, (a, b, features + told) -> (a, k, b).
+    """All of a `Lipschitz`, (a, b, features + more) -> (a, k, b).
 
     A step of few clients costs as much as it has calls: views are made once where they can.
     """

@@ -42,6 +42,12 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
     return Layers(tuple(found[1:] if joined else found), images, joined)
 
 
+def layers_by_hand(model: nn.Module, x: Tensor) -> Layers | None:
+    """The model as layers where it has hand-written ones."""
+    found = layers_of(model, x)
+    return found if isinstance(found, Layers) else None
+
+
 class _Unknown(Exception):
     """A module without a hand-written twin."""
 
@@ -115,7 +121,7 @@ def _layers(
     """
     found: list[Layer] = []
     flat, images = x.ndim == 2, False
-    todo = [(name, m) for name, m in parts if not isinstance(m, nn.Identity)]
+    todo = [(name, m) for name, m in parts if type(m) is not nn.Identity]
     while todo:
         name, module = todo.pop(0)
         following = [type(m) for _, m in todo[:2]]
@@ -134,7 +140,7 @@ def _layers(
             found.append(_linear(name, module, relu, last=head and not todo))
             del todo[: int(relu)]
         elif type(module) is nn.Conv2d and not flat and set(following) == {nn.ReLU, nn.MaxPool2d}:
-            pool = next(m for _, m in todo[:2] if isinstance(m, nn.MaxPool2d))
+            pool = next(m for _, m in todo[:2] if type(m) is nn.MaxPool2d)
             found.append(_conv_pool(name, module, pool))
             images = True
             del todo[:2]

@@ -24,13 +24,8 @@ class Steps(Protocol):
     Places come in units from the centre of all classes: place = centre + unit·m.
     """
 
-    def forward(
-        self, moved: Tensor, start: Tensor | None, bend: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
-        """What the network gave, what it is added to, and the centre and width of a bend.
-
-        (a, 1, b) each -> (a, k, b).
-        """
+    def forward(self, moved: Tensor, start: Tensor | None) -> Tensor:
+        """What the network gave and what it is added to, (a, 1, b) each -> (a, k, b)."""
         ...
 
     def backward(self, delta: Tensor, keep: float, share: float) -> Tensor:
@@ -38,11 +33,9 @@ class Steps(Protocol):
         ...
 
 
-def steps_for(
-    place: LayerPlace, number: int, k: int, unit: float, width: float, bent: bool = False
-) -> Steps:
+def steps_for(place: LayerPlace, number: int, k: int, unit: float, width: float) -> Steps:
     """The fastest that works at this place: k classes, a unit in classes, the width at first."""
-    if bent or isinstance(place.fused, Plain):  # the kernels of a card bend nothing
+    if isinstance(place.fused, Plain):
         return _Steps(place, number, k, unit, width)
     from . import ordinal_kernels  # here: Triton takes its time to import
 
@@ -82,16 +75,9 @@ class _Steps:
         self._start = self._z.new_tensor(math.log(1.0 / width * STEEP * unit))
         self._per = self._z.new_tensor(1.0 / unit)
 
-    def forward(
-        self, moved: Tensor, start: Tensor | None, bend: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, moved: Tensor, start: Tensor | None) -> Tensor:
         m = moved + self._shift
         m = m if start is None else m.add_(start)
-        self._bent = None
-        if bend is not None:
-            centre, wide = bend
-            t = torch.tanh((m - centre) / wide)
-            m, self._bent = torch.addcmul(centre, wide, t), 1.0 - t.square()
         rate = torch.sub(self._start, self._width).exp_()  # of one unit
         torch.mul(self._at, rate, out=self._edges)
         z = torch.sub(self._column, m * rate, out=self._z)
@@ -111,8 +97,6 @@ class _Steps:
         spread = self._spread.addcmul_(self._slope, self._m)
         inner = self._inner.sum(1, keepdim=True)
         spread.addcmul_(inner, self._step.div_(self._rises))
-        if self._bent is not None:
-            self._slope.mul_(self._bent)
         self._shift_grad.baddbmm_(self._slope, self._ones, beta=keep, alpha=share)
         self._width_grad.baddbmm_(spread, self._ones, beta=keep, alpha=-share)
         return self._slope
@@ -134,9 +118,7 @@ class _Card:
         self._grid = (a, -(-b // self._rows))
         self._numbers = (b, k, (k - 1) / 2, unit, math.log(1.0 / width * STEEP))
 
-    def forward(
-        self, moved: Tensor, start: Tensor | None, bend: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, moved: Tensor, start: Tensor | None) -> Tensor:
         self._moved, self._started = moved, start is not None
         self._start = moved if start is None else start.contiguous()
         self._kernels.forward[self._grid](
@@ -169,8 +151,7 @@ def _power(n: int) -> int:
 class OrdinalHead:
     """All that follows the trunk of a model for ordered classes, (a, b, h) -> (a, k, b)."""
 
-    heard: Tensor | None = None  # (a, b, PLACES_HEARD), set before each forward where it hears;
-    # with a link two columns more, see `core.ordinal.Ordered.listen`
+    heard: Tensor | None = None  # (a, b, PLACES_HEARD), set before each forward where it hears
 
     def __init__(
         self,
@@ -183,39 +164,33 @@ class OrdinalHead:
         options: Ordinal,
     ) -> None:
         self._options, unit = options, options.unit(classes)
-        self._unit, self._centre, self._per = classes / 4 / unit, (classes - 1) / 2, 1.0 / unit
-        told = options.start != "none" or options.link is not None
-        self._hears = options.hears or told
+        self._unit = classes / 4 / unit
+        self._hears = options.hears or options.start != "none"
         self._place, self._number = place, number
-        self._steps = steps_for(
-            place, number, classes, unit, options.width, options.link is not None
-        )
+        self._steps = steps_for(place, number, classes, unit, options.width)
         self._dense = [d.bind(place, number + 1 + i) for i, d in enumerate(dense)]
         self._line = self._line_grad = None
         if line is not None:
             self._line, self._line_grad = place.params[line], place.grads[line]
 
     def forward(self, h: Tensor) -> Tensor:
-        start = bend = None
+        start = None
         self._wide, self._trunk = h, h.shape[2]
         if self._hears:
             assert self.heard is not None
-            if self._options.link is not None:
-                at, wide = self.heard[:, :, PLACES_HEARD:].movedim(2, 0).unsqueeze(2)
-                bend = (at - self._centre) * self._per, wide * self._per
             if self._options.start != "none":
                 column = self.heard[:, :, 0 if self._options.start == "middle" else 1]
                 start = (column * self._unit).unsqueeze(1)
             if self._options.hears:
                 a, b, trunk = h.shape
                 wide = self._take("wide", a, b, trunk + PLACES_HEARD)
-                self._wide = torch.cat([h, self.heard[:, :, :PLACES_HEARD]], 2, out=wide)
+                self._wide = torch.cat([h, self.heard], 2, out=wide)
         moved = self._wide
         for layer in self._dense:
             moved = layer.forward(moved)  # at last (a, 1, b)
         if self._line is not None:
             moved.baddbmm_(self._line, self._wide.mT)
-        return self._steps.forward(moved, start, bend)
+        return self._steps.forward(moved, start)
 
     def backward(self, delta: Tensor, keep: float, share: float, wanted: bool) -> Tensor:
         slope = self._steps.backward(delta, keep, share)

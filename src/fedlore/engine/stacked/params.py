@@ -11,7 +11,7 @@ from torch.func import functional_call, vjp, vmap
 from ...core.inject import slope
 from ...core.tree import Params
 from .layers import LayerPlace, Scratch, fused_for
-from .nets import Layers, layers_of
+from .nets import Layers, layers_by_hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,7 @@ class StackedParams:
         self._point = kind.new_zeros(clients * self.width)
         self._away = torch.zeros_like(self._point)
         self._model = model
-        layers = layers_of(model, x)
-        self.layers = layers if isinstance(layers, Layers) else None
+        self.layers = layers_by_hand(model, x)
         self.scratch = Scratch(kind)
         self.fused = fused_for(kind)
         self.rate, self.brake = kind.new_zeros(()), kind.new_zeros(())  # where graphs read them

@@ -9,7 +9,7 @@ from ...core.wire import Reply, Task
 from ...errors import ConfigError
 from ...models.client import Client
 from ..client import Memory
-from ..loop import ROW_SUMS, Recipe, check_distinct, own_params, sum_up
+from ..loop import ROW_SUMS, Recipe, own_params, sum_up
 from .clients import ClientSource, Population, StackedRows
 from .memory import FINISHED, STARTED, InMemory, MemoryBank, OnDisk, Shape
 from .params import Graphs, StackedParams
@@ -44,10 +44,6 @@ class Stacked:
         folder: str | None = None,
     ) -> None:
         where = next(recipe.model.parameters()).device
-        if not isinstance(clients, Population):
-            check_distinct(clients)
-            if not clients:
-                raise ConfigError("a federation needs at least one client, got none")
         self._source = ClientSource(clients, recipe, where)
         lazy = self._source.lazy
         self._recipe = recipe

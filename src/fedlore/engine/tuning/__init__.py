@@ -1,6 +1,6 @@
 """What is chosen on training rows before the main training: private λ."""
 
-from .oof import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
+from .oof import GRID, Cached, hits, most_hits
 from .trust import Trust, Tuning, tune, with_trust
 
 _FAULT = "recipe"  # the code of errors raised here
@@ -11,10 +11,7 @@ __all__ = [
     "Trust",
     "Tuning",
     "hits",
-    "least_loss",
-    "loss",
     "most_hits",
-    "trust_slope",
     "with_trust",
     "tune",
 ]

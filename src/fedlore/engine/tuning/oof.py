@@ -49,38 +49,6 @@ class Cached:
         return Cached(logits, Examples.join([part.known for part in parts]))
 
 
-def loss(cached: Cached, trust: Sequence[float]) -> Tensor:
-    """Mean of -log f^m_y for each trust, (g,); rows whose label is excluded say nothing of λ."""
-    s, p, t = _at_label(cached)
-    at = torch.tensor(list(trust), dtype=torch.float64).unsqueeze(1)
-    return -((1 - at * t) * s + at * p).log().mean(1)
-
-
-def trust_slope(cached: Cached, trust: float) -> tuple[float, float]:
-    """d loss/dλ and d² loss/dλ², in closed form; the second is never negative."""
-    s, p, t = _at_label(cached)
-    change = (p - t * s) / ((1 - trust * t) * s + trust * p)
-    return -float(change.mean()), float(change.square().mean())
-
-
-def least_loss(cached: Cached, *, most: float = 0.95) -> float:
-    """The trust of least loss in [0, most]: where the slope changes sign, found by bisection.
-
-    >>> known = Examples(torch.zeros(2, 1), torch.tensor([0, 1]), torch.eye(2)[[0, 0]])
-    >>> round(least_loss(Cached(torch.zeros(2, 2), known)), 6)  # right half of the time: no help
-    0.0
-    """
-    if trust_slope(cached, 0.0)[0] >= 0:
-        return 0.0
-    if trust_slope(cached, most)[0] <= 0:
-        return most
-    low, high = 0.0, most
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if trust_slope(cached, middle)[0] < 0 else (low, middle)
-    return (low + high) / 2
-
-
 @torch.no_grad()
 def hits(cached: Cached, trust: Sequence[float]) -> Tensor:
     """Which rows are predicted right under each trust, (g, n)."""
@@ -115,23 +83,6 @@ def most_hits(cached: Cached, grid: Sequence[float] = GRID, *, resamples: int = 
     return float(((values * best).sum(0) / best.sum(0)).mean())
 
 
-def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
-    """s, p and t of the rows whose label is possible and whose λ is open, (n,) float64 each."""
-    known, y = cached.known, cached.y.unsqueeze(1)
-    s = inject(cached.logits.double(), None, known.allowed).exp()
-    kept = torch.ones(len(known), dtype=torch.bool)
-    if known.allowed is not None:
-        kept &= known.allowed.gather(1, y).squeeze(1)
-    if known.trust is not None and (kept & known.trust.isnan()).any():
-        kept &= known.trust.isnan()
-    s, y = s[kept], y[kept]
-    s = s.gather(1, y).squeeze(1).clamp(min=1e-300)  # never 0/0
-    if known.prior is None:
-        return s, torch.zeros_like(s), torch.zeros_like(s)
-    prior = known.prior.double()[kept]
-    return s, prior.gather(1, y).squeeze(1), prior.sum(1).clamp(max=1.0)
-
-
 Train = Callable[[Sequence[Any]], Fitted[Any]]
 Cache = Callable[[Any, Any, Tensor], T]  # a model, its client, which rows (n,) -> what is kept
 
@@ -147,26 +98,24 @@ def fold_of(client: Client | NumberClient, folds: int, seed: int) -> Tensor:
     return fold
 
 
-def held_parts(
+def out_of_fold_parts(
     clients: Sequence[Any],
     train: Train,
     cache: Cache[T],
     *,
     folds: int,
     seed: int,
-    use: Sequence[int] | None = None,
     who: Callable[[Any], bool] = lambda client: True,
 ) -> dict[str, list[T]]:
     """Of each client what models say of rows that were held out, fold by fold.
 
-    Costs one training for each fold in `use` (all of them by default) on 1 - 1/folds of the
-    rows. A client with fewer rows than folds, or that is not one of those `who` do, holds nothing
-    back and is not in the result.
+    Costs one training for each fold, on 1 - 1/folds of the rows. A client with fewer rows than
+    folds, or that is not one of those `who` do, holds nothing back and is not in the result.
     """
     check_folds(folds)
     places = {c.id: fold_of(c, folds, seed) for c in clients if len(c.data) >= folds and who(c)}
     found: dict[str, list[T]] = {name: [] for name in places}
-    for fold in range(folds) if use is None else use:
+    for fold in range(folds):
         none = {c.id: torch.zeros(len(c.data), dtype=torch.bool) for c in clients}
         away = none | {name: place == fold for name, place in places.items()}
         fitted = train([c.select(~away[c.id]) for c in clients])
@@ -175,19 +124,6 @@ def held_parts(
                 kept = cache(fitted.model(client.id), client, away[client.id])
                 found[client.id].append(kept)
     return found
-
-
-def held_out(
-    clients: Sequence[Client],
-    train: Train,
-    *,
-    folds: int,
-    seed: int,
-    use: Sequence[int] | None = None,
-) -> dict[str, Cached]:
-    """Per client cached logits of rows that were held out, see `held_parts`."""
-    found = held_parts(clients, train, cache_logits, folds=folds, seed=seed, use=use)
-    return {name: Cached.join(parts) for name, parts in found.items()}
 
 
 @torch.no_grad()

@@ -5,12 +5,11 @@ prediction costs nothing but arithmetic. λ in training is tried by trainings in
 uses the same public value; which of them suited it better is again the client's secret.
 """
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,8 +17,7 @@ from torch import Tensor
 from ...answers import Line
 from ...answers.scores import rmse
 from ...core.inject import inject
-from ...core.rng import key
-from ...errors import ConfigError, FedloreError
+from ...errors import ConfigError
 from ...knowledge.missing import hear, hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...models.classifier import Personal
@@ -32,41 +30,29 @@ from .oof import (
     Train,
     cache_logits,
     check_folds,
-    held_out,
-    held_parts,
     hits,
-    least_loss,
-    loss,
     most_hits,
+    out_of_fold_parts,
 )
 from .rowtrust import class_costs, learn_rows, number_costs
 
-TuningMethod = Literal["grid", "gradient", "tpe"]
 _ENOUGH = 1.01  # times the least error: few rows say little more, and then the smaller λ is taken
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How λ is chosen.
+    """How λ is chosen: by right predictions over a grid of λ, of a number by the least error.
 
-    grid counts right predictions over a grid of λ; gradient takes the least log-loss, by its
-    closed-form slope; tpe searches both λ together by Optuna, one federated training a trial.
-    Cost in trainings of the usual length: folds - 1 for each value in `training`, or `trials`
-    times 1 - 1/folds for tpe, and then the final one.
+    Cost in trainings of the usual length: folds - 1 for each value in `training`, and then the
+    final one.
     """
 
-    method: TuningMethod = "grid"
     folds: int = 3
     training: tuple[float, ...] = (0.0, 0.3)  # λ tried in training; () keeps each client's own
     grid: tuple[float, ...] = GRID  # λ tried at prediction
-    trials: int = 15  # of tpe
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(TuningMethod):
-            raise ConfigError(f"method must be grid, gradient or tpe, got '{self.method}'")
         check_folds(self.folds)
-        if self.trials < 1:
-            raise ConfigError(f"trials must be at least 1, got {self.trials}")
         for name, values in (("training", self.training), ("grid", self.grid)):
             for value in values:
                 if not 0.0 <= value < 1.0:
@@ -111,10 +97,6 @@ def tune(
     rule = _RULES.get(clients[0].predictor) if clients else None
     if rule is None:
         return {}
-    if tuning.method not in rule.methods:
-        raise ConfigError(f"of a number λ is chosen by method = grid, got '{tuning.method}'")
-    if tuning.method == "tpe":
-        return search_trust(clients, train, tuning, seed=seed, on_training=on_training)
     tried = tuning.training or (None,)
     done, total = 0, tuning.folds * len(tried)
 
@@ -130,7 +112,9 @@ def tune(
     found: dict[str, list[tuple[float, list[Any]]]] = {}
     for value in tried:
         trial = [_with_training_trust(client, value) for client in clients]
-        held = held_parts(trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out)
+        held = out_of_fold_parts(
+            trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out
+        )
         for client in trial:
             if client.id in held and rule.chooses(client):
                 found.setdefault(client.id, []).append((client.knowledge.trust, held[client.id]))
@@ -139,8 +123,6 @@ def tune(
 
 class ByHits:
     """Of classes: by right answers on rows that were held out."""
-
-    methods: tuple[str, ...] = get_args(TuningMethod)
 
     def holds_out(self, client: Client) -> bool:
         return True
@@ -164,8 +146,6 @@ class ByHits:
 
 class ByError:
     """Of a number: the smallest λ at prediction that is nearly best, and with it λ in training."""
-
-    methods: tuple[str, ...] = ("grid",)
 
     def chooses(self, client: NumberClient) -> bool:
         return client.knowledge.prediction is not None
@@ -218,19 +198,12 @@ def pick(
     seed: int = 0,
 ) -> Trust:
     """One client's choice from (λ in training, held-out logits); the first wins a tie."""
-    best: tuple[float, Trust, Cached] | None = None
+    tried = []
     for trained, cached in trials:
-        if tuning.method == "gradient":
-            reliance = least_loss(cached)
-            score = -float(loss(cached, [reliance]))
-        else:
-            reliance = most_hits(cached, tuning.grid)
-            score = float(hits(cached, [reliance]).double().mean())
+        reliance = most_hits(cached, tuning.grid)
         ta = float(hits(cached, [reliance]).double().mean())
-        if best is None or score > best[0]:
-            best = (score, Trust(trained, reliance, ta, len(cached)), cached)
-    assert best is not None  # there is at least one trial
-    _, found, cached = best
+        tried.append((Trust(trained, reliance, ta, len(cached)), cached))
+    found, cached = max(tried, key=lambda one: one[0].ta)
     return replace(found, formula=_learn(cached, rows, found.reliance, seed))
 
 
@@ -278,68 +251,3 @@ def _learn_number(
     cost, loss = number_costs(rest, expert, client.data.numbers().double(), one)
     rows = known.row_trust
     return learn_rows(rows, x, cost, loss, found.reliance, heard=heard, seed=seed).formula
-
-
-def search_trust(
-    clients: Sequence[Client],
-    train: Train,
-    tuning: Tuning,
-    *,
-    seed: int = 0,
-    on_training: OnTraining | None = None,
-) -> dict[str, Trust]:
-    """Each client's own choice of both λ after `tuning.trials` federated trainings."""
-    optuna = _optuna()
-    knowing = [c for c in clients if c.data.prior is not None and c.injected]
-    studies = {
-        c.id: optuna.create_study(
-            direction="maximize",
-            sampler=optuna.samplers.TPESampler(seed=key(seed, "tpe", c.id) % 2**32),
-        )
-        for c in knowing
-    }
-    seen: dict[str, list[Trust]] = {c.id: [] for c in knowing}
-    for number in range(tuning.trials):
-        asked = {name: study.ask() for name, study in studies.items()}
-        both = {
-            name: (t.suggest_float("trust", 0.0, 0.6), t.suggest_float("reliance", 0.0, 0.6))
-            for name, t in asked.items()
-        }
-        trial = [
-            replace(c, knowledge=replace(c.knowledge, trust=both[c.id][0], reliance=both[c.id][1]))
-            if c.id in both
-            else c
-            for c in clients
-        ]
-        # one fold a trial, another one each time: noisy, as the estimator expects, and cheap
-        cached = held_out(trial, train, folds=tuning.folds, seed=seed, use=[number % tuning.folds])
-        for name, study in studies.items():
-            if name not in cached:
-                continue
-            ta = float(hits(cached[name], [both[name][1]]).double().mean())
-            study.tell(asked[name], ta)
-            seen[name].append(Trust(*both[name], ta, len(cached[name])))
-        if on_training is not None:
-            on_training(number + 1, tuning.trials)
-    return {name: _settle(trials) for name, trials in seen.items() if trials}
-
-
-def _settle(trials: Sequence[Trust]) -> Trust:
-    """The mean of the best third: one lucky fold does not decide."""
-    best = sorted(trials, key=lambda t: -t.ta)[: max(1, len(trials) // 3)]
-    n = len(best)
-    return Trust(
-        sum(t.trust for t in best) / n,
-        sum(t.reliance for t in best) / n,
-        sum(t.ta for t in best) / n,
-        best[0].rows,
-    )
-
-
-def _optuna() -> Any:
-    try:
-        optuna = importlib.import_module("optuna")
-    except ImportError:
-        raise FedloreError("method tpe needs: pip install 'fedlore[tune]'") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna

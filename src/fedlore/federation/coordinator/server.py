@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ...core.store import alone, write_whole
+from ...core.store import hold_lock, write_whole
 from ...errors import ConfigError, FedloreError
 from ..bell import DoorBell, Ringer, bell_token
 from ..flower import superlink
@@ -57,7 +57,7 @@ def serve_federation(
         check_dates(folder / "ca.crt")
         check_dates(folder / "server.pem")
     (folder / "logs").mkdir(mode=0o700, exist_ok=True)
-    with alone(folder / "server.lock", "a server for this federation"):
+    with hold_lock(folder / "server.lock", "a server for this federation"):
         tls = None if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         bell = DoorBell(bell_token((folder / "runner.secret").read_bytes()))
         keeper = Keeper(folder, federation, tls, stop, say, bell.port)

@@ -14,7 +14,7 @@ import torch
 
 from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
-from ...core.store import alone, owner_only
+from ...core.store import hold_lock, owner_only
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
@@ -61,7 +61,7 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
 def train_over(way: "Way", *, resume: bool = False) -> Run:
     """The same over any way to the sites."""
     folder = way.folder
-    with owner_only(), alone(folder / "train.lock", "a training of this federation"):
+    with owner_only(), hold_lock(folder / "train.lock", "a training of this federation"):
         session = _session(way, resume)
         try:
             run = session.to_the_end()
@@ -469,11 +469,9 @@ def _describe_step(step: DoneStep, terms: Terms) -> str:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
     if step.withheld:
-        what = "the one-shot model" if step.name == "gram" else "more boosted trees"
-        return f"without {what} ({step.withheld})"
+        return f"without the one-shot model ({step.withheld})"
     words = {
         "gram": "the one-shot model is made",
-        "boost": "the sites have boosted trees together",
         "start": "the sites have voted where the weights of ensembles begin",
         "ensemble": "every site has its own model",
     }

@@ -39,7 +39,7 @@ def flaw(
             return f"a count of {reply.rows} rows"
         return find_flaw(reply.upload, wanted, largest=largest)
     wrong = find_flaw(reply.upload, wanted, misfit=TASK_KINDS[task.kind].misfit)
-    checks = {"vote": _bad_vote, "gram": _bad_gram, "moments": _bad_moments, "leaves": _bad_leaves}
+    checks = {"vote": _bad_vote, "gram": _bad_gram, "moments": _bad_moments}
     if wrong is not None or (noised and TASK_KINDS[task.kind].noised):
         return wrong
     return checks[task.kind](reply)
@@ -70,18 +70,6 @@ def _bad_gram(reply: Reply) -> str | None:
     lowest, highest = torch.linalg.eigvalsh(joint)[[0, -1]].tolist()
     if lowest < -_ROUNDED - 1e-6 * abs(highest):
         return f"sums of products that no rows have: {lowest:.4g} times a square"
-    return None
-
-
-def _bad_leaves(reply: Reply) -> str | None:
-    """Why no rows can have such sums: none lie in a leaf less than once, or miss by over 2 each."""
-    sums = reply.upload["leaves"]
-    rows = sums.get("rows", sums.get("counts"))
-    assert rows is not None
-    if bool((rows < -_ROUNDED).any()):
-        return f"a count of {float(rows.min()):g} rows"
-    if "left" in sums and bool((sums["left"].abs() > 2.0 * rows.unsqueeze(-1) + _ROUNDED).any()):
-        return "sums of leaves that no rows have: more is left to learn than there is"
     return None
 
 

@@ -43,7 +43,7 @@ def task_record(task: Task, site: str, terms: str = "", packed: Packed | None = 
 
     `packed` keeps what was made of the bundles: of one task they are the same for all sites.
     """
-    record = _record("task", task.told_to(site), packed, accepted=0, terms=terms)
+    record = _record("task", task.for_client(site), packed, accepted=0, terms=terms)
     # apart, so that all else is the same for all sites and is sent to the server once
     record["site"] = ConfigRecord({"accepted": task.accepted.get(site, 0)})
     return record

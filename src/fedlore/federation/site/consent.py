@@ -137,8 +137,6 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         return _find_unplanned(terms, task, terms.rounds)
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
-    if kind == "leaves":
-        return _find_unboosted(terms, task)
     if kind == "gram" or (kind == "vote" and not task.trial):
         return _find_unbent(terms, task)
     try:
@@ -162,27 +160,6 @@ def _find_unbent(terms: Terms, task: Task) -> str | None:
     if not 0 <= task.round < most_sums(links) or bool(task.round) != bool(task.sent):
         return f"sums of rows for step {task.round} were asked for, {most_sums(links)} are agreed"
     return None
-
-
-def _find_unboosted(terms: Terms, task: Task) -> str | None:
-    """Why sums of leaves were not agreed to, or None; what trees ask the site itself looks at."""
-    assert terms.search_space is not None
-    boost = terms.search_space.boost
-    if (
-        boost is None
-        or terms.privacy.spends
-        or task.trial
-        or set(task.question().sent) != {"boost"}
-    ):
-        return "sums of leaves were asked for, and these terms have no boosting"
-    sent = task.sent["boost"]
-    if not 0 <= task.round <= boost.rounds or ("grid" in sent) == bool(task.round):
-        return f"sums of leaves for step {task.round} were asked for, {boost.rounds} are agreed"
-    if task.round == 0:
-        return None
-    drawn = tuple(sent["drawn feature"].shape)
-    agreed = (terms.search_space.folds + 1, boost.draws, boost.depth)
-    return None if drawn == agreed else f"trees of shape {drawn} were drawn, {agreed} are agreed"
 
 
 def agreed_trials(terms: Terms) -> set[Trial]:

@@ -104,10 +104,10 @@ class FolderShelf:
             self.store(trial).keep(memory)
         return memory
 
-    def kept(self, trial: Trial) -> Payload | None:
+    def full_training(self, trial: Trial) -> Payload | None:
         return self.store(trial).kept()
 
-    def fitted(self, key: str) -> bool:
+    def has_model(self, key: str) -> bool:
         settled = has_model(self._kit, self._terms.run)
         return settled and read_state(self._kit.path(PERSONAL))[0]["key"] == key
 

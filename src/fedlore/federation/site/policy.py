@@ -120,7 +120,7 @@ class Policy:
             "policy: sums of features are not given away (scale = false needs none)",
         )
         yield (
-            task.kind in ("gram", "leaves") and not self.moments,
+            task.kind == "gram" and not self.moments,
             "policy: sums of rows are not given away (moments = false)",
         )
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ...core.store import alone, write_whole
+from ...core.store import hold_lock, write_whole
 from ...errors import FedloreError
 from ..flower.node import door
 from ..flower.transport import Link
@@ -44,7 +44,7 @@ def join_federation(
     kit.client(kit.terms().schema, kit.terms().bins)
     learn_authority(kit, say)
     limit_memory(kit.file.policy.max_memory)
-    with alone(kit.state / "lock", f"site '{kit.file.name}'"):
+    with hold_lock(kit.state / "lock", f"site '{kit.file.name}'"):
         log = _log_to(folder / "site.log", form or LogForm())
 
         def tell(line: str) -> None:

@@ -6,12 +6,12 @@ these has one direction, or none, so that what learns monotone functions learns 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .linear import Linear
+from .linear import Family, weights_keep
 from .trees import Trees
 
 _LARGEST = torch.finfo(torch.float32).max
@@ -46,26 +46,14 @@ class Bent:
         found = torch.where(self.high <= start, first, found)
         return torch.where(self.low >= end, -first, found)
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Whether it moves as the signs say: read off its weights."""
+        return weights_keep(self.weight[:, 0], self.ways(signs))
+
 
 def keep_between(columns: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Single-precision columns, each moved between its two ends."""
     return torch.minimum(torch.maximum(columns.float(), low), high)
-
-
-def plain_ways(signs: Tensor) -> Tensor:
-    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
-    return torch.where(signs[1].isnan(), signs[0], torch.nan)
-
-
-def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
-    """Which way splits x <= t must lead: before a turn one way, behind it the other.
-
-    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
-    """
-    first, start, end = signs[:, feature]
-    behind = torch.where(threshold >= end, -first, 0.0)
-    found = torch.where(threshold < start, first, behind)
-    return torch.where(start.isnan(), first, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,29 +91,11 @@ def cut_at_turns(signs: Tensor) -> Cut | None:
     return Cut(column.long(), low.float(), high.float(), way_)
 
 
-class _Learner(Protocol):
-    """A learner of numbers, as `baseline.Family`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def settings(self) -> Sequence[Any]: ...
-
-    def trace(
-        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]
-    ) -> Tensor: ...
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Any: ...
-
-    def near(self, setting: Any) -> Sequence[Any]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class TurningLearner:
     """A learner that keeps signs, on inputs that are cut where they turn."""
 
-    inner: _Learner
+    inner: Family
     cut: Cut
 
     @property
@@ -145,7 +115,7 @@ class TurningLearner:
 
     def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Bent | Trees:
         """The model of one setting, of the inputs as they are."""
-        made: Linear | Trees = self.inner.fit(self.cut(inputs), target, setting)
+        made = self.inner.fit(self.cut(inputs), target, setting)
         c = self.cut.count(inputs)
         column = self.cut.column[:c].to(torch.int16)
         if isinstance(made, Trees):  # what is asked of min(x, a) below a can be asked of x

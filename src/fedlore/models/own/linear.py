@@ -1,11 +1,15 @@
 """Linear learners of a site: ridge, logistic and ordinal regression, with signs of shapes."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from .limits import thin
 
 FLAT = 1e-9  # a column that varies less, in its own units, says nothing
 
@@ -33,18 +37,21 @@ class Linear:
         z = (inputs.double() - self.mean) / self.scale
         return products(z) if self.quadratic else z
 
+    def keeps(self, signs: Tensor) -> bool:
+        """Whether it moves as the signs say, (3, i) of `input_signs`: read off its weights."""
+        return not self.quadratic and weights_keep(self.weight[:, 0], plain_ways(signs))
 
-MOST_LEARNED = 20_000  # rows of one fit of learners whose size is bounded
-MOST_TRIED = 8_000  # and of one fit in cross-validation, where everything is fitted many times
+
+def plain_ways(signs: Tensor) -> Tensor:
+    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
+    return torch.where(signs[1].isnan(), signs[0], torch.nan)
 
 
-def thin(rows: int, most: int | None = None) -> slice:
-    """Evenly spaced rows, at most so many: a bound on time that looks at no clock.
-
-    >>> len(range(1000)[thin(1000)]), len(range(50_000)[thin(50_000)])
-    (1000, 16667)
-    """
-    return slice(None, None, max(1, math.ceil(rows / (most or MOST_LEARNED))))
+def weights_keep(weight: Tensor, ways: Tensor) -> bool:
+    """Whether weights have the signs they must: 1, -1, 0 (free), NaN (no weight)."""
+    if len(weight) != len(ways):
+        return False
+    return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
 
 
 def products(z: Tensor) -> Tensor:
@@ -66,17 +73,56 @@ def standardise(inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return ((wide - mean) / scale).masked_fill(flat, 0.0), mean, scale
 
 
+class Family(Protocol):
+    """A kind of learner with a few settings."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> Sequence[Any]: ...
+
+    def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
+        """Outputs at other rows for each setting, (s, m, o)."""
+        ...
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Any:
+        """The plain model of one setting, (n, i) -> (n, o)."""
+        ...
+
+    def near(self, setting: Any) -> Sequence[Any]:
+        """What is still worth trying elsewhere once this setting was best: few where it is dear."""
+        ...
+
+
+class PenaltyPath(ABC):
+    """A linear learner whose settings are penalties: all of them cost little more than one."""
+
+    settings: Sequence[float]
+
+    @abstractmethod
+    def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
+        """One model per penalty."""
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
+    ) -> Tensor:
+        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
+
+    def near(self, setting: float) -> Sequence[float]:
+        return self.settings
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
+        return self.path(inputs, target, [setting])[0]
+
+
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(PenaltyPath):
     """Least squares with a penalty per row, over the columns or over their products too."""
 
     name: str
     quadratic: bool = False
-    penalties: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(-8, 3))  # times n
-
-    @property
-    def settings(self) -> tuple[float, ...]:
-        return self.penalties
+    settings: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(-8, 3))  # times n
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty; `target` is (n, o)."""
@@ -105,12 +151,6 @@ class Ridge:
         terms = models[0].terms(at)  # the same for all: products are dear
         return torch.stack([terms @ model.weight + model.constant for model in models])
 
-    def near(self, setting: float) -> tuple[float, ...]:
-        return self.penalties  # all of them cost little more than one
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
-        return self.path(inputs, target, [setting])[0]
-
 
 _TALL = 5_000  # rows from which on sums of squares are ten times as fast as singular values
 
@@ -130,16 +170,12 @@ HOLD = 1e-3  # a small charge on the constants: those of absent classes stay fin
 
 
 @dataclass(frozen=True)
-class LogisticLearner:
+class LogisticLearner(PenaltyPath):
     """Cross-entropy with a penalty on the weights, per row; the largest penalty comes first."""
 
     name: str
     classes: int  # k
-    penalties: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(0, -7, -1))  # times n
-
-    @property
-    def settings(self) -> tuple[float, ...]:
-        return self.penalties
+    settings: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(0, -7, -1))  # times n
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty; `target` is (n,) int64."""
@@ -160,17 +196,8 @@ class LogisticLearner:
             made.append(Linear(mean, scale, back.T @ weight[:-1], weight[-1]))
         return made
 
-    def trace(
-        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
-    ) -> Tensor:
-        """Outputs at other rows, (s, m, o)."""
-        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
-
-    def near(self, setting: float) -> tuple[float, ...]:
-        return self.penalties  # all of them cost little more than one
-
     def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
-        return self.path(inputs, target, [p for p in self.penalties if p >= setting])[-1]
+        return self.path(inputs, target, [p for p in self.settings if p >= setting])[-1]
 
 
 def _descend(
@@ -208,7 +235,7 @@ def log_masses(place: Tensor, width: float | Tensor, classes: int) -> Tensor:
     borders = torch.arange(1, classes, dtype=torch.float64, device=place.device) - 0.5
     ends = torch.nn.functional.pad(borders, (1, 0), value=-torch.inf)
     ends = torch.nn.functional.pad(ends, (0, 1), value=torch.inf)
-    sd = width.unsqueeze(-1) if isinstance(width, Tensor) else width
+    sd = torch.as_tensor(width, dtype=torch.float64, device=place.device).unsqueeze(-1)
     z = (ends - place.double().unsqueeze(-1)) / sd  # (n, k + 1)
     return log_between(z[..., :-1], z[..., 1:])
 
@@ -224,16 +251,12 @@ def log_between(low: Tensor, high: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class OrdinalLinear:
+class OrdinalLinear(PenaltyPath):
     """Weights by maximum likelihood with a penalty on weights / width, per row."""
 
     name: str
     classes: int | None = None  # k; None: target places are residuals, and every class is closed
-    penalties: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(-6, 2))  # times n
-
-    @property
-    def settings(self) -> tuple[float, ...]:
-        return self.penalties
+    settings: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(-6, 2))  # times n
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty, each starting from the one before; `target` is (n, 1) places."""
@@ -253,18 +276,6 @@ class OrdinalLinear:
             found = start[:-1] / start[-1]
             made.append(Linear(mean, scale, found[:-1, None], found[-1:]))
         return made
-
-    def trace(
-        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
-    ) -> Tensor:
-        """Outputs at other rows, (s, m, o)."""
-        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
-
-    def near(self, setting: float) -> tuple[float, ...]:
-        return self.penalties  # all of them cost little more than one
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
-        return self.path(inputs, target, [setting])[0]
 
 
 def _newton(design: Tensor, low: Tensor, high: Tensor, penalty: float, start: Tensor) -> Tensor:
@@ -330,7 +341,7 @@ def _density(z: Tensor, log_mass: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class SignedLinear:
+class SignedLinear(PenaltyPath):
     """A linear learner of few rows among whose weights none goes against its sign."""
 
     inner: Ridge | OrdinalLinear
@@ -341,11 +352,8 @@ class SignedLinear:
         return self.inner.name
 
     @property
-    def settings(self) -> Sequence[float]:
+    def settings(self) -> Sequence[float]:  # type: ignore[override]
         return self.inner.settings
-
-    def near(self, setting: float) -> Sequence[float]:
-        return self.inner.near(setting)
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty: fitted again without what went the wrong way, until none does."""
@@ -366,15 +374,6 @@ class SignedLinear:
                 less[kept.nonzero()[wrong, 0]] = False
                 asked.setdefault(tuple(less.tolist()), []).append(setting)
         return [found[setting] for setting in settings]
-
-    def trace(
-        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
-    ) -> Tensor:
-        """Outputs at other rows, (s, m, o)."""
-        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
-
-    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
-        return self.path(inputs, target, [setting])[0]
 
 
 def _widen(made: Linear, kept: Tensor) -> Linear:

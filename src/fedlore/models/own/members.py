@@ -1,7 +1,8 @@
 """Members of a site's ensemble: what they see of a row and say of it, and how they are kept."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +17,7 @@ from ...errors import FedloreError, unknown
 from ...kernel.cells import single
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
-from .bent import Bent, plain_ways, ways_of_splits
+from .bent import Bent
 from .gaussian import Waves
 from .linear import Linear, log_masses
 from .trees import LEAF, Trees
@@ -157,6 +158,10 @@ class OrderMember:
         place = _place(self, see_order(known, self.classes))
         return mask_logits(log_masses(place, self.width, self.classes), known.allowed)
 
+    def with_temperature(self, factor: float) -> "OrderMember":
+        """Log-probabilities so many times as steep: a bell less wide by the root."""
+        return replace(self, width=self.width / math.sqrt(factor))
+
 
 @dataclass(frozen=True, eq=False)
 class ClassMember:
@@ -174,6 +179,10 @@ class ClassMember:
             self.inverse_temperature * (smooth_votes(outputs) if self.votes else outputs),
             known.allowed,
         )
+
+    def with_temperature(self, factor: float) -> "ClassMember":
+        """Log-probabilities so many times as steep."""
+        return replace(self, inverse_temperature=self.inverse_temperature * factor)
 
 
 OwnMember = NumberMember | OrderMember | ClassMember
@@ -246,39 +255,7 @@ def keeps_signs(member: object, signs: Tensor) -> bool:
         return False
     if member.over and bool(signs[0, -HEARD_OF_ORDER].isnan()):
         return False
-    own = signs if member.hears else signs[:, :-HEARD_OF_ORDER]
-    body = member.body
-    if isinstance(body, Waves):
-        return False
-    if isinstance(body, Trees):
-        return _trees_keep(body, own)
-    if isinstance(body, Bent):
-        return _weights_keep(body.weight[:, 0], body.ways(own))
-    return not body.quadratic and _weights_keep(body.weight[:, 0], plain_ways(own))
-
-
-def _weights_keep(weight: Tensor, ways: Tensor) -> bool:
-    if len(weight) != len(ways):
-        return False
-    return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
-
-
-def _trees_keep(body: Trees, signs: Tensor) -> bool:
-    """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
-    feature, child = body.feature.long(), body.child.long()
-    inner = feature >= 0
-    if len(body.base) != 1 or bool((body.scale < 0).any()):
-        return False
-    leaf = body.values[:, 0].double()[torch.where(inner, 0, child)]
-    low = torch.where(inner, torch.inf, leaf)
-    high = torch.where(inner, -torch.inf, leaf)
-    left, right = child[inner], child[inner] + 1
-    for _ in range(body.depth):  # leaves are told upwards, a level at a time
-        low[inner] = torch.minimum(low[left], low[right])
-        high[inner] = torch.maximum(high[left], high[right])
-    way = ways_of_splits(signs, feature[inner], body.threshold[inner].double())
-    rises, falls = high[left] <= low[right], low[left] >= high[right]
-    return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+    return member.body.keeps(signs if member.hears else signs[:, :-HEARD_OF_ORDER])
 
 
 MOST_BYTES = 20_000_000  # of all own members of a bundle
@@ -319,7 +296,7 @@ def write_own_members(
             if isinstance(value, Tensor):
                 tensors[f"{place}.{name}"] = value.contiguous()
         plain = {f.name: getattr(member, f.name) for f in fields(member) if f.name != "body"}
-        shape = {"quadratic": body.quadratic} if isinstance(body, Linear) else {}
+        shape = {"quadratic": own["quadratic"]} if "quadratic" in own else {}
         said.append({"kind": _name(KINDS, member), "body": _name(BODIES, body), **shape, **plain})
     size = sum(t.numel() * t.element_size() for t in tensors.values())
     if size > MOST_BYTES:
@@ -379,7 +356,7 @@ def _bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
     alike = all(len(own[name]) == c for name in ("low", "high", "mean", "scale", "weight"))
     fits = alike and own["weight"].shape[1] == len(own["constant"])
     if not fits or not bool(((column >= 0) & (column < inputs)).all()):
-        raise FedloreError(f"member {place} is no bent model over {inputs} inputs")
+        raise FedloreError(f"member {place} is not a bent model over {inputs} inputs")
     if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
         raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
     return Bent(**own)
@@ -417,7 +394,7 @@ def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
         and bool(((own["output"] >= 0) & (own["output"] < len(own["base"]))).all())
     )
     if not sound:
-        raise FedloreError(f"member {place} is no set of trees over {inputs} inputs")
+        raise FedloreError(f"member {place} is not a set of trees over {inputs} inputs")
     return Trees(**own, depth=_depth(place, feature, child, roots))
 
 
@@ -461,13 +438,13 @@ def _check_tensors(place: int, own: Mapping[str, Tensor], ranks: Mapping[str, in
 def _check_values(place: int, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name == "name":
-            good = isinstance(value, str) and 0 < len(value) <= 100
+            good = type(value) is str and 0 < len(value) <= 100
         elif name in ("hears", "over", "votes"):
-            good = isinstance(value, bool)
+            good = type(value) is bool
         elif name == "classes":
-            good = isinstance(value, int) and 2 <= value <= 1 << 16
-        else:  # width, sharpness
-            good = isinstance(value, int | float) and 0 < value < float("inf")
+            good = type(value) is int and 2 <= value <= 1 << 16
+        else:  # width, inverse_temperature; True is no number
+            good = type(value) in (int, float) and 0 < value < float("inf")
         if not good:
             raise FedloreError(f"{name} of member {place} cannot be {value!r}")
 

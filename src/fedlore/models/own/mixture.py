@@ -118,8 +118,8 @@ def _blend(
     rest = torch.einsum("j,jnk->nk", w, parts)
     if said is None or speaks is None:
         return rest
-    told = expert.unsqueeze(1) * said if isinstance(expert, Tensor) else expert * said
-    return (1.0 - expert * speaks).unsqueeze(1) * rest + told
+    trust = torch.as_tensor(expert, dtype=torch.float64, device=said.device)
+    return (1.0 - trust * speaks).unsqueeze(1) * rest + trust.unsqueeze(-1) * said
 
 
 def _check(members: int, weights: Sequence[float], expert: float) -> None:
@@ -216,10 +216,10 @@ def onto_simplex(point: Tensor) -> Tensor:
 
 def _check_weights(rows: Tensor, start: Tensor, strength: float) -> None:
     if rows.shape[1] == 0:
-        raise FedloreError("weights need rows")
+        raise FedloreError("weights need rows to be found from, got none")
     if start.shape != (len(rows),):
         raise FedloreError(f"{len(rows)} members have {tuple(start.shape)} weights to start from")
     if not strength >= 0.0:
         raise FedloreError(f"strength must not be negative, got {strength:g}")
     if not rows.isfinite().all():
-        raise FedloreError("members must say something finite of every row")
+        raise FedloreError("members must predict something finite for every row")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import FedloreError
-from .linear import thin
+from .limits import thin
 
 LEAF = -1
 AT_ONCE = 1 << 18  # leaf values of all rows and trees; more would not stay in the cache
@@ -64,6 +64,34 @@ class Trees:
             return leaves.sum(1)
         total = leaves.new_zeros(len(x), len(self.base))
         return total.index_add_(1, self.output.long(), leaves.squeeze(2))
+
+    def keeps(self, signs: Tensor) -> bool:
+        """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
+        feature, child = self.feature.long(), self.child.long()
+        inner = feature >= 0
+        if len(self.base) != 1 or bool((self.scale < 0).any()):
+            return False
+        leaf = self.values[:, 0].double()[torch.where(inner, 0, child)]
+        low = torch.where(inner, torch.inf, leaf)
+        high = torch.where(inner, -torch.inf, leaf)
+        left, right = child[inner], child[inner] + 1
+        for _ in range(self.depth):  # leaves are told upwards, a level at a time
+            low[inner] = torch.minimum(low[left], low[right])
+            high[inner] = torch.maximum(high[left], high[right])
+        way = ways_of_splits(signs, feature[inner], self.threshold[inner].double())
+        rises, falls = high[left] <= low[right], low[left] >= high[right]
+        return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+
+
+def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
+    """Which way splits x <= t must lead: before a turn one way, behind it the other.
+
+    Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
+    """
+    first, start, end = signs[:, feature]
+    behind = torch.where(threshold >= end, -first, 0.0)
+    found = torch.where(threshold < start, first, behind)
+    return torch.where(start.isnan(), first, found)
 
 
 _BYTES = 4 << 20  # what one forest's tables may take
@@ -347,63 +375,42 @@ def grow_tables(
     outputs: Sequence[int] | None = None,
 ) -> Trees:
     """Trees of a library as one set of tables: siblings beside each other, leaves apart."""
-    features, thresholds, children, values, roots = [], [], [], [], []
-    nodes = leaves = depth = 0
-    for left, right, feature, threshold, value in grown:
-        order, levels = _bylevel(left, right, feature)
-        place = np.empty(len(left), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        is_leaf = feature[order] < 0
-        below = np.where(is_leaf, 0, place[np.maximum(left[order].astype(np.int64), 0)]) + nodes
-        below[is_leaf] = leaves + np.arange(int(is_leaf.sum()))
-        roots.append(nodes)
-        features.append(np.where(is_leaf, LEAF, feature[order]))
-        thresholds.append(np.where(is_leaf, 0.0, threshold[order]))
-        children.append(below)
-        values.append(value[order][is_leaf].reshape(int(is_leaf.sum()), -1))
-        nodes += len(order)
-        leaves += int(is_leaf.sum())
-        depth = max(depth, levels)
+    sizes = [len(left) for left, *_ in grown]
+    tree = np.repeat(np.arange(len(grown)), sizes)
+    roots = np.cumsum([0, *sizes[:-1]])
+    left, right, feature, threshold, value = map(np.concatenate, zip(*grown, strict=True))
+    left, right = (side.astype(np.int64) + roots[tree] for side in (left, right))
+    order, depth = _bylevel(left, right, feature, roots)
+    order = order[np.argsort(tree[order], kind="stable")]  # one tree behind the other
+    place = np.empty(len(left), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    is_leaf = feature[order] < 0
+    child = np.empty(len(order), dtype=np.int64)
+    child[~is_leaf] = place[left[order[~is_leaf]]]
+    child[is_leaf] = np.arange(int(is_leaf.sum()))
+    leaves = value[order[is_leaf]].reshape(int(is_leaf.sum()), -1)
     return Trees(
-        torch.from_numpy(np.concatenate(features).astype(np.int16)),
-        torch.from_numpy(_rounded_down(np.concatenate(thresholds))),
-        torch.from_numpy(np.concatenate(children).astype(np.int32)),
-        torch.tensor(roots, dtype=torch.int32),
-        torch.from_numpy(np.concatenate(values).astype(np.float32)),
-        torch.tensor(outputs or [0] * len(roots), dtype=torch.int16),
+        torch.from_numpy(np.where(is_leaf, LEAF, feature[order]).astype(np.int16)),
+        torch.from_numpy(_rounded_down(np.where(is_leaf, 0.0, threshold[order]))),
+        torch.from_numpy(child.astype(np.int32)),
+        torch.from_numpy(place[roots].astype(np.int32)),
+        torch.from_numpy(leaves.astype(np.float32)),
+        torch.tensor(outputs or [0] * len(grown), dtype=torch.int16),
         torch.tensor(base, dtype=torch.float64),
         torch.tensor(scale, dtype=torch.float64),
         depth,
     )
 
 
-def tables_by_level(
-    feature: Tensor, cut: Tensor, value: Tensor, level: Tensor, unit: float
-) -> Trees:
-    """Trees (t, d) that ask one question a level, values (t, 2^d, w) at their leaves, as tables."""
-    depth, width = feature.shape[1], value.shape[2]
-    inner = (1 << depth) - 1
-    nodes = np.arange(2 * inner + 1)
-    asked = np.repeat(np.arange(depth), 1 << np.arange(depth))  # the level of each inner node
-    left = np.where(nodes < inner, 2 * nodes + 1, LEAF)
-    grown = []
-    for questions, cuts, leaves in zip(feature.numpy(), cut.numpy(), value.numpy(), strict=True):
-        none = np.zeros((inner, width))
-        columns = np.concatenate([questions[asked], np.full(inner + 1, LEAF)])
-        thresholds = np.concatenate([cuts[asked], np.zeros(inner + 1)])
-        grown.append((left, left + 1, columns, thresholds, np.concatenate([none, leaves])))
-    return grow_tables(grown, (unit * level).tolist(), [unit] * width)
-
-
-def _bylevel(left: Any, right: Any, feature: Any) -> tuple[Any, int]:
-    """The nodes of a tree from the root down, siblings beside each other; and its depth."""
-    row = np.zeros(1, dtype=np.int64)
+def _bylevel(left: Any, right: Any, feature: Any, roots: Any) -> tuple[Any, int]:
+    """The nodes of trees from the roots down, siblings beside each other; and the depth."""
+    row = roots
     order, depth = [row], 0
     while True:
         inner = row[feature[row] >= 0]
         if len(inner) == 0:
             return np.concatenate(order), depth
-        row = np.stack([left[inner], right[inner]], 1).astype(np.int64).ravel()
+        row = np.stack([left[inner], right[inner]], 1).ravel()
         order.append(row)
         depth += 1
 

@@ -154,7 +154,7 @@ class SiteHalf:
                 "sums of rows are noised for whole sites: with level = record the model of one "
                 "round cannot be had"
             )
-        asked = digest(task.told_to(reply.client))
+        asked = digest(task.for_client(reply.client))
         if self._last is None or self._last[0] != asked:
             # the same question gets the same noise: a second draw could be averaged away
             self._last = (asked, self._noised(task, reply))
