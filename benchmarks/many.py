@@ -3,11 +3,13 @@
     PYTHONPATH=src python benchmarks/many.py --out benchmarks/results/many.csv
 
 At most 5 and 6 minutes are asked for on two quiet cores, with a line of progress each minute. The
-load before each run stands beside its time.
+load before each run stands beside its time, and the processor time of all its processes, which
+other work on the machine does not lengthen.
 """
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -57,6 +59,12 @@ def run_in_pipe(
             raise SystemExit(f"not done after {limit:g} s\n{progress.read_text()}") from None
 
 
+def processor() -> float:
+    """Seconds of processor time of all processes that this one started and that have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out")
@@ -70,7 +78,7 @@ def main() -> None:
             folder = Path(place)
             write_sites(folder, sites, rows, columns)
             (folder / "federation.toml").write_text(SETTING.format(name=name))
-            load, began = os.getloadavg()[0], time.perf_counter()
+            load, began, before = os.getloadavg()[0], time.perf_counter(), processor()
             words = ["run", str(folder / "federation.toml"), "--out", str(folder / "o")]
             seen = folder / "progress.txt"
             done = run_in_pipe(words, seen, given.limit)
@@ -80,7 +88,8 @@ def main() -> None:
             raise SystemExit(told)
         lines = [line for line in told.splitlines() if "approach" in line]
         row = {"case": name, "seconds": round(seconds, 1), "asked": most, "load": load}
-        found.append({**row, "lines of progress": len(lines), **machine()})
+        row |= {"processor": round(processor() - before, 1), "lines of progress": len(lines)}
+        found.append({**row, **machine()})
         print(done.stdout, told, found[-1], sep="\n", flush=True)
     if given.out:
         write_csv(found, given.out)

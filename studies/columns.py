@@ -36,7 +36,7 @@ from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.scope import count_inputs
 from fedlore.knowledge.views import Mask, reread_rows
-from fedlore.models.own.baseline import remembering
+from fedlore.models.own.memory import remembering
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import BOUND, COKE, EDGES
 from fedlore_coke.plants import Plant, coking_plants

@@ -90,12 +90,13 @@ def test_reasons_name_rules_and_scope():
     assert "C is the only class that the range allows" in high
     assert len(plain) == 1 and plain[0].endswith("the expert is silent")
     assert any("ash = 50 %" in line and "0 to 40" in line for line in beyond)
-    assert "the expert says A, which the range forbids: he is not heard" in clash
+    assert "the expert says A, which the range forbids: his prediction is not used" in clash
     assert answer_rows(made, x).in_scope.tolist() == [True, True, False, True]
 
 
 @pytest.mark.parametrize(
-    ("conflict", "words"), [("abstain", "he is not heard"), ("project", "the nearest number")]
+    ("conflict", "words"),
+    [("abstain", "his prediction is not used"), ("project", "the nearest number")],
 )
 def test_a_number_that_the_range_forbids_is_explained_too(tmp_path, conflict, words):
     made = number_bundle(tmp_path, conflict=conflict)

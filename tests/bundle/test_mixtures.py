@@ -43,10 +43,10 @@ def test_the_card_and_the_reasons_name_who_spoke():
 
 
 def test_opinions_are_counted_in_words():
-    heard = {"own": ["II", "I", "II"], "shared": {"network": "I"}}
+    heard = {"all": 3, "own": [("II", 2), ("I", 1)], "shared": {"network": "I"}}
     said = Reason("opinions", heard).words("en")
-    assert said == "2 of your 3 own models say II, 1 I; the shared network leans to I"
-    numbers = {"own": [4.1, 4.4], "shared": {"one_shot": 4.9}}
+    assert said == "of your 3 own models 2 say II, 1 says I; the shared network leans to I"
+    numbers = {"all": 2, "low": "4.1", "high": "4.4", "shared": {"one_shot": 4.9}}
     said = Reason("opinions-number", numbers).words("en")
     assert said == "your 2 own models say 4.1 to 4.4; the federation's one-shot model 4.9"
 

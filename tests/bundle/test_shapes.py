@@ -151,11 +151,11 @@ def test_reasons_say_which_shapes_hold_in_a_row():
         lowers,
         "'b raises where b < 1' holds here: more b never lowers the answer",
     ]
-    assert said[1] == [lowers, "'b raises where b < 1' does not speak here"]
+    assert said[1] == [lowers, "'b raises where b < 1' does not apply here"]
     # outside the scope nothing is claimed
     assert said[2] == [
-        "'a lowers' does not speak here",
-        "'b raises where b < 1' does not speak here",
+        "'a lowers' does not apply here",
+        "'b raises where b < 1' does not apply here",
     ]
 
 
@@ -167,8 +167,8 @@ def test_reasons_say_on_which_side_of_its_turn_a_row_lies():
     assert said == [
         [f"{name} holds here: where a <= -0.5, more a never lowers the answer"],
         [f"{name} holds here: where a >= 0.5, more a never raises the answer"],
-        [f"{name} does not speak here"],  # between the ends of its turn
-        [f"{name} does not speak here"],
+        [f"{name} does not apply here"],  # between the ends of its turn
+        [f"{name} does not apply here"],
     ]
     assert "- shape, kept for any weights: a arch (turns at -0.5 to 0.5) where b < 1" in bundle.card
 

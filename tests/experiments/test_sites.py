@@ -157,5 +157,5 @@ def test_lint_says_what_a_site_does_without(tmp_path):
     asked = ["lint", str(home / "knowledge.toml"), "--data", str(home / "train.csv")]
     said = CliRunner().invoke(app, asked)
     text = " ".join(said.output.split())
-    assert "this site does without 'ash': 1 rule needs it and stays open in every row" in text
+    assert "this site does not measure 'ash': 1 rule needs it and stays open in every row" in text
     assert "'ash' has values in 41 rows, and knowledge.toml says that this site does not" in text

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import math
+import warnings
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -42,6 +44,13 @@ def made(tmp_path_factory):
     (folder / "d" / "federation.toml").write_text(QUICK.replace("TRACK", ""))
     typed("run", str(folder / "d" / "federation.toml"), "--out", str(folder / "o"))
     return folder / "o"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """MLflow's store, whose loading warns of an old way to ask SQLAlchemy."""
+    with warnings.catch_warnings(record=True), suppress(ImportError):
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
 
 
 def by_mlflow(store):

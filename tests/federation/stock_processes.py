@@ -109,7 +109,7 @@ def write_key(path: Path) -> Path:
     return path.with_suffix(".pub")
 
 
-def wait_for(address: str, ca: bytes, made: StockFederation) -> None:
+def wait_for(address: str, ca: bytes | None, made: StockFederation) -> None:
     end = time.monotonic() + 120
     while True:
         try:

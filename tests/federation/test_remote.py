@@ -132,6 +132,25 @@ def test_a_site_that_comes_back_is_asked_again():
     assert post.asked.count((1, "c")) == 2
 
 
+def test_a_site_that_hangs_up_for_a_moment_is_waited_for_though_there_is_a_quorum():
+    """A broken connection is made again: the site goes, comes, and is asked anew."""
+
+    class Reconnecting(Paper):
+        looks = 0
+
+        def online(self):
+            self.looks += 1
+            if self.looks > 9:
+                self.delay = {}
+                return everyone() | {"c": "2"}
+            return {"a": "1", "b": "1"} if self.looks > 6 else everyone()
+
+    post = Reconnecting(here=everyone(), delay={"c": 1_000_000})
+    transport, _ = remote(post, deadline=60.0, grace=10.0, look=0.01)
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b", "c"]
+    assert post.asked.count((1, "c")) == 2
+
+
 def test_a_message_that_got_lost_with_its_node_is_no_answer():
     post = Paper(here=everyone(), wrong={"c": {"wrong": "lost"}})
     transport, notices = remote(post)

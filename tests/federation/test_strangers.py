@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -171,6 +172,48 @@ def test_a_stranger_stops_nothing(tmp_path):
     told = log_of(folder)
     for words in ("unregister-node", "stop-run", "start-run", "is not enrolled", "too many"):
         assert words in told, words
+
+
+def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
+    """As many as go: visitors, a site that comes in meanwhile and a training all get through."""
+    folder = trial(tmp_path / "fed", sites=3, rounds=4)
+    federation, over = read_deployed(folder), threading.Event()
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    opened, seen = [0], list[int]()
+
+    def flood() -> None:
+        lines: deque[socket.socket] = deque()
+        place, source = (federation.host, federation.port), ("127.0.0.2", 0)
+        while not over.wait(0.001):
+            with suppress(OSError):
+                lines.append(socket.create_connection(place, 1.0, source_address=source))
+                opened[0] += 1
+            if len(lines) > 500:
+                lines.popleft().close()
+        for line in lines:
+            line.close()
+
+    def visit() -> None:
+        while not over.wait(0.2):
+            with httpx.Client(verify=context, timeout=60.0) as client:  # each on a new line
+                seen.append(client.get(f"https://{federation.address}/health").status_code)
+
+    with running(folder) as household:
+        threads = [threading.Thread(target=work) for work in (flood, flood, visit)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_until(lambda: "refused 127.0.0.2: too many" in log_of(folder))
+            household.sites["plant-1"].stop()
+            household.restart_site("plant-1")
+            child = start_training(folder)
+            assert child.wait(600) == 0, child.tail()
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+    assert opened[0] > 1000 and len(seen) > 5 and set(seen) == {200}, (opened, seen)
+    check_undisturbed(folder)
 
 
 def test_sites_that_were_unregistered_come_back_by_themselves(tmp_path):

@@ -241,8 +241,10 @@ def test_lint_holds_a_measure_against_rows_that_have_both(tmp_path):
         found = CliRunner().invoke(app, ["lint", str(path), "--data", str(data)])
         return found.exit_code, " ".join(found.output.split())
 
-    assert "what 'ddpm_b' comes to lies within 0.15 of 'logMF' in all 40 rows" in said()[1]
+    assert "'logMF' computed from 'ddpm_b' is off by at most 0.15 in all 40 rows" in said()[1]
     path.write_text(path.read_text().replace("+ 0.2", "+ 0.6"))
     code, text = said()
-    assert code == 0 and "in 40 of the 40 rows that have both, what 'ddpm_b' comes to lies" in text
+    assert (
+        code == 0 and "in 40 of the 40 rows that have both, 'logMF' computed from 'ddpm_b'" in text
+    )
     assert "by +0.39 on average" in text

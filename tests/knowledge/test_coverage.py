@@ -10,7 +10,7 @@ from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.findings.coverage import Evidence, count_uses, lint_coverage
 from fedlore.studio.book import write_book
 from fedlore.studio.checks import judge
-from fedlore.studio.data import tell_data
+from fedlore.studio.data import report_data
 
 from ..bundle.making import call, run
 
@@ -120,7 +120,7 @@ def test_the_studio_and_the_rule_book_say_it(tmp_path):
     found = [one for one in judge(FILES).findings if one.kind == "never-applied"]
     assert [one.args["of"] for one in found] == [["'high' (row 2)", "'low' (row 4)"], ["row 2"]]
     rows = Examples(data(3.0, 4.0), torch.tensor([0, 0]))
-    told = tell_data(judge(FILES), rows, "rows.csv")["findings"]
+    told = report_data(judge(FILES), rows, "rows.csv")["findings"]
     assert [one["args"]["of"] for one in told if one["kind"] == "never-applied"] == [
         ["'high' (row 2)"], ["row 2"]
     ]  # fmt: skip

@@ -273,16 +273,18 @@ def rows_of(schema, rows):
     )
 
 
+def rowwise(say, known, x):
+    """What is said of rows; where some row is refused each is asked alone."""
+    try:
+        return say(known, x)
+    except KnowledgeError:
+        single = len(x) == 1
+        return ["error"] if single else [o for r in x.split(1) for o in rowwise(say, known, r)]
+
+
 def answered(known, x):
     """The answers row by row in the words of `wanted`."""
-    try:
-        return say_rows(known, x)
-    except KnowledgeError:  # of some row: each is asked alone
-        return (
-            ["error"]
-            if len(x) == 1
-            else [one for row in x.split(1) for one in answered(known, row)]
-        )
+    return rowwise(say_rows, known, x)
 
 
 def say_rows(known, x):
@@ -424,17 +426,7 @@ def there_and_back(seed):
         known.schema,
         [(a, s, w) for a in VALUES for s in known.schema.features[1].levels for w in (True, False)],
     )
-    assert outcome(again, x) == outcome(known, x), seed
-
-
-def outcome(known, x):
-    """All that is said of rows, one by one."""
-    try:
-        return say_all(known, x)
-    except KnowledgeError:
-        return (
-            ["error"] if len(x) == 1 else [one for row in x.split(1) for one in outcome(known, row)]
-        )
+    assert rowwise(say_all, again, x) == rowwise(say_all, known, x), seed
 
 
 def say_all(known, x):

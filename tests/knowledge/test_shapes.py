@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.findings.checkup import check_data, check_file
+from fedlore.knowledge.findings.shapes import slope_of
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
@@ -396,3 +398,36 @@ def test_a_set_that_a_policy_opens_is_not_believed(empty, status):
     corner = Between(Formula.parse("2 * ash + 20 * (Ro - 1.49999)", schema), None)
     known = Knowledge(None, corner, empty=empty, schema=schema, shapes=shapes)
     assert known.orders.range == status
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_slope_and_its_error_are_those_of_least_squares(more):
+    """From ten rows more than columns that vary; with their free degrees."""
+    draw = np.random.default_rng(5)
+    n = 12 if more else 40
+    x = draw.normal(size=(n, 3))
+    x[:, 2] = 1.0  # which says nothing
+    y = 2.0 * x[:, 0] - x[:, 1] + draw.normal(size=n)
+    rows, labels = torch.from_numpy(x), torch.from_numpy(y)
+    slope, error = slope_of(rows, labels, 1)
+    design = np.column_stack([x[:, 0], x[:, 1], np.ones(n)])
+    weights, (left,), *_ = np.linalg.lstsq(design, y, rcond=None)
+    spread = np.linalg.inv(design.T @ design)[1, 1] * left / (n - 3)
+    assert slope == pytest.approx(weights[1]) and error == pytest.approx(spread**0.5)
+    assert slope_of(rows, labels, 2) is None
+    assert slope_of(rows[:12], labels[:12], 0) is not None
+    assert slope_of(rows[:11], labels[:11], 0) is None
+    assert slope_of(rows[:1], labels[:1], 0) is None
+
+
+def test_a_finding_of_a_shape_names_what_else_decides(tmp_path):
+    """The pair, and of the other columns those that a source looks at."""
+    (tmp_path / "r.csv").write_text('ash,mine,range\n< 8,a,"G1, G2"\n>= 8,a,"G2, G3"\n')
+    limits = '[[range.sources]]\ntable = "r.csv"\n'
+    found = check_file(written(tmp_path, limits, LOWERS)).findings
+    (told,) = (f for f in found if f.kind == "shape-range")
+    said = told.args
+    assert (said["side"], said["feature"], said["sign"]) == ("range", "ash", -1)
+    assert said["low"] < 8 <= said["high"] and said["others"] == {"mine": "a"}
+    assert set(told.counterexample) == {"ash", "Ro", "mine"} and told.severity == "warning"
+    assert not [f for f in found if f.kind == "shape-kept"]

@@ -287,8 +287,8 @@ def test_lint_says_what_is_soft_and_compares_it_with_data(tmp_path):
             "row 3 names the same",
         ),
         ("ash,then,confidence\n> 10,IV,0.9\n> 10,IV,0.9\n", "duplicate", "row 3 repeats row 2"),
-        ('ash,then,confidence\n> 10,"I, II",0.5\n', "soft-weak", "says nothing"),
-        ('ash,then,confidence\n> 10,"I, II",0.3\n', "soft-weak", "speaks against"),
+        ('ash,then,confidence\n> 10,"I, II",0.5\n', "soft-weak", "adds nothing"),
+        ('ash,then,confidence\n> 10,"I, II",0.3\n', "soft-weak", "counts against"),
         ("ash,then,confidence\n> 30,IV,0.9\n", "outside-scope", "row 2"),
     ],
 )
@@ -342,7 +342,7 @@ def test_a_range_is_calibrated_on_the_expert_as_he_is_read_again(tmp_path):
     assert done.code == 0, done.err
     known = Knowledge.read(out)
     x = torch.tensor([[i / 5, 0.5] for i in range(99)])
-    scorer = next(one for one in known.range.ranges if hasattr(one, "scorer")).scorer
+    scorer = next(one for one in known.range.parts if hasattr(one, "scorer")).scorer
     assert torch.equal(scorer(x), lone_expert(Knowledge.read(path).prediction)(x))
     assert isinstance(known.prediction, Softened)
 

@@ -17,7 +17,7 @@ from fedlore.core.wire import Task
 from fedlore.privacy.secagg import graph as graphs
 from fedlore.privacy.secagg import server
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.graph import Graph, degree, draw_edges, share_graph
+from fedlore.privacy.secagg.graph import Graph, _connected, degree, draw_edges, share_graph
 from fedlore.privacy.secagg.pact import raw_all
 
 from .bounds import exposure, void
@@ -296,3 +296,31 @@ def test_the_stated_figures_are_those_of_the_functions():
         assert -exposure(n, k) / math.log(2) >= int(tenth) >= 40
         for share, said in ((0.05, five), (0.1, ten)):
             assert math.exp(void(n, k, lost=share)) <= 1 / one_in(said)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "sites", "whole"),
+    [
+        ([(0, 1), (1, 2), (2, 3)], 4, True),  # a path, along which it takes several steps
+        ([(0, 3), (3, 1), (1, 2)], 4, True),
+        ([(0, 1), (2, 3)], 4, False),
+        ([(1, 2), (2, 3)], 4, False),  # without the first
+        ([(0, 1), (1, 2), (0, 2)], 4, False),
+        ([], 1, True),
+    ],
+)
+def test_a_graph_is_connected_where_everybody_is_reached(pairs, sites, whole):
+    edges = np.zeros((sites, sites), bool)
+    for a, b in pairs:
+        edges[a, b] = edges[b, a] = True
+    assert _connected(edges) is whole
+
+
+def test_coins_are_tossed_for_pairs_and_fall_as_often_as_asked():
+    edges = draw_edges(b"k" * 32, 400, 30.0)
+    assert (edges == edges.T).all() and not edges.diagonal().any()
+    assert abs(edges.sum(1).mean() - 30.0) < 1.5  # 5 times its standard deviation
+    assert (edges == draw_edges(b"k" * 32, 400, 30.0)).all()
+    assert (edges != draw_edges(b"l" * 32, 400, 30.0)).any()
+    everybody = draw_edges(b"k" * 32, 20, 19.0)
+    assert everybody.sum() == 20 * 19 and not draw_edges(b"k" * 32, 20, 0.0).any()

@@ -23,9 +23,9 @@ from fedlore.kernel.answers import said_of
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
-from fedlore.studio.answers import hear_knowledge
+from fedlore.studio.answers import answer_draft
 from fedlore.studio.checks import judge
-from fedlore.studio.data import tell_data
+from fedlore.studio.data import report_data
 from fedlore.studio.grids import read_grids
 from fedlore.studio.maps import draw_map
 from fedlore.studio.verdict import judge_row
@@ -78,7 +78,7 @@ _ROWS = st.lists(st.tuples(st.sampled_from(_VALUES), st.integers(0, 2)), min_siz
 def test_the_studio_says_what_knowledge_says(files, rows):
     checkup, known = judge(files), Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
-    refused = hear_knowledge(checkup, x).refused.tolist()
+    refused = answer_draft(checkup, x).refused.tolist()
     checker = read_knowledge(knowledge_texts(pack_knowledge(describe(known))))
     proved = said_of(checker, x.numpy())
     assert proved.refused.tolist() == refused
@@ -102,7 +102,7 @@ def test_the_studio_says_what_knowledge_says(files, rows):
 def test_predict_and_its_reasons_say_the_same(files, rows):
     checkup, known = judge(files), Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
-    x = x[~hear_knowledge(checkup, x).refused]
+    x = x[~answer_draft(checkup, x).refused]
     bundle = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=0), known), "site", schema=known.schema)
     for row in range(len(x)):
         one = x[row : row + 1]
@@ -186,7 +186,7 @@ def test_data_and_lint_count_the_same(tmp_path):
     (tmp_path / "rows.csv").write_text("ash,grade\n7,I\n8,II\n9,III\n1,I\n")
     checkup = judge(TIED)
     rows = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
-    told, counted = tell_data(checkup, rows, "rows.csv"), checkup.knowledge.audit(rows)
+    told, counted = report_data(checkup, rows, "rows.csv"), checkup.knowledge.audit(rows)
     assert told["right"] / told["rows"] == counted.hits == 0.25
     assert told["silent"] == counted.abstained == 1
 
@@ -226,7 +226,7 @@ def test_studio_predict_and_service_agree_on_drawn_folders(seed, tmp_path):
     lines = [[*names, "grade"], *([*row, draw.choice(CLASSES)] for row in texts)]
     (tmp_path / "rows.csv").write_bytes(csv_bytes(lines))
     data = read_table(tmp_path / "rows.csv", checkup.knowledge.schema, label="grade")
-    told = tell_data(checkup, data, "rows.csv")
+    told = report_data(checkup, data, "rows.csv")
     said = command("lint", tmp_path / "knowledge.toml", "--data", tmp_path / "rows.csv")
     audit = said["audit"]
     assert told["rules"] == said["rules"]
@@ -290,7 +290,7 @@ def compare_doors(files, name, count, folder):
     needed = [f.missing == "refuse" for f in features]
     counts = torch.tensor([len(f.levels) + f.other if f.levels else torch.inf for f in features])
     x = x[~x[:, needed].isnan().any(1) & ~(x >= counts).any(1)]  # rows that every door lets in
-    x = x[~hear_knowledge(checkup, x).refused]
+    x = x[~answer_draft(checkup, x).refused]
     found = answer_rows(bundle, x)
     why = explain(bundle, x, found)
     served = write_answers(bundle, found, [list(map(str, some)) for some in why])

@@ -64,14 +64,6 @@ def test_a_contradiction_is_found_with_a_row_that_shows_it(app):
     assert tried["forbidden"] == "I" and tried["rules"][0]["because"] == "range.csv row 2"
 
 
-def test_a_second_window_gets_409_with_a_sentence(app):
-    seen = whole(app)["token"]
-    assert put(app, ROWS[:2], token=seen, who="Ann").status_code == 200
-    late = put(app, ROWS, token=seen, who="Bob")
-    assert late.status_code == 409
-    assert late.json()["error"].startswith("Ann changed 'predict.csv' at ")
-
-
 def test_saved_files_are_what_lint_reads(app, tmp_path):
     put(app, ROWS[:2])
     said = ask(app, "POST", "/api/save", json={"token": whole(app)["token"], "who": "Ann"}).json()

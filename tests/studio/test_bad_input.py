@@ -95,7 +95,8 @@ def test_a_full_disk_says_so_through_the_page_and_keeps_what_was_there(
     with monkeypatch.context() as broken:
         broken.setattr(module, "write_whole", full)
         answer = ask(app, "PUT", "/api/table", json=change)
-        assert answer.status_code >= 400 and "No space left" in answer.json()["error"]
+        said = answer.json()["error"]
+        assert answer.status_code >= 400 and "No space left on device; what you typed is in" in said
     assert ask(app, "PUT", "/api/table", json=change).status_code == 200  # once there is room
     saving = {"token": one.token, "why": "", "who": "", "anyway": True}
     with monkeypatch.context() as broken:
@@ -115,6 +116,8 @@ def test_the_second_of_two_windows_is_refused_on_every_change(tmp_path):
     change = {"grid": 0, "header": ["ash [%]", "seam", "then"], "rows": rows, "who": "Ann"}
     assert ask(app, "PUT", "/api/table", json={**change, "token": old}).status_code == 200
     late = {"token": old, "who": "Bo"}
+    said = ask(app, "PUT", "/api/table", json=change | late).json()["error"]
+    assert said.startswith("Ann changed 'predict.csv' at ")
     for method, path, body in (
         ("PUT", "/api/table", change | late),
         ("PUT", "/api/document", {**late, "edits": [{"path": ["trust"], "value": 0.9}]}),

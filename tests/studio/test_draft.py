@@ -134,32 +134,12 @@ def test_saving_halfway_can_be_done_again(tmp_path, monkeypatch):
     assert {name: (tmp_path / name).read_bytes() for name in new} == new
 
 
-def test_a_full_disk_is_told_and_the_old_draft_stays(tmp_path, monkeypatch):
-    one = desk(tmp_path)
-    one.change(one.token, {"predict.csv": b"kept"}, who="", what="rules")
-    before = one.token
-
-    def full(path, data):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "write_whole", full)
-    with pytest.raises(FedloreError, match="No space left on device; what you typed is in this"):
-        one.change(before, {"predict.csv": b"lost"}, who="", what="rules")
-    assert one.token == before and one.members["predict.csv"] == b"kept"
-
-
-@pytest.mark.parametrize("name", ["../out.csv", "/tmp/out.csv", "a/../../out.csv"])
+@pytest.mark.parametrize("name", ["../out.csv", "/tmp/out.csv", "a/../../out.csv", "link/x.csv"])
 def test_nothing_is_written_outside_the_folder(tmp_path, name):
     one = desk(tmp_path / "site")
+    os.symlink(tmp_path, tmp_path / "site" / "link")
     with pytest.raises(FedloreError, match="lies outside this site's folder"):
         one.change(one.token, {name: b"x"}, who="", what="rules")
-
-
-def test_a_link_out_of_the_folder_is_outside(tmp_path):
-    one = desk(tmp_path / "site")
-    os.symlink(tmp_path, tmp_path / "site" / "out")
-    with pytest.raises(FedloreError, match="outside"):
-        one.change(one.token, {"out/x.csv": b"x"}, who="", what="rules")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": {"a": {}}}', '{"token": 1}'])

@@ -99,7 +99,7 @@ def test_a_fault_is_marked_in_its_cell_and_its_row_leads_to_the_try_out(page):
     page.wait("document.querySelector('.number.error') !== null")
     page.ask("document.querySelector('.finding.error p button').click()")
     page.wait("document.getElementById('expert') !== null")
-    assert page.text("expert") == "not heard"
+    assert page.text("expert") == "not used"
     assert page.ask("document.querySelectorAll('.state.unheard').length") == 1
     page.wait("document.querySelector('svg rect[fill=\"url(#hatch)\"]') !== null")
     legend = page.ask("[...document.querySelectorAll('.legend span')].map((s) => s.textContent)")

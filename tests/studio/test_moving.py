@@ -14,7 +14,7 @@ from fedlore.studio import Workspace, make_studio
 from fedlore.studio.checks import judge
 from fedlore.studio.compare import compare_answers
 from fedlore.studio.draft import find_workplace
-from fedlore.studio.site_model import TRUSTS, draw_trust, tell_moves
+from fedlore.studio.site_model import TRUSTS, draw_trust, list_moves
 
 from ..bundle.serve.asking import ask
 from .sites import FILES, PREDICT, ROWS, desk, site
@@ -79,7 +79,7 @@ def test_predictions_that_move_are_told_row_by_row(tmp_path):
     old = {**FILES, "knowledge.toml": (tmp_path / "knowledge.toml").read_bytes()}
     new = {**old, "predict.csv": PREDICT.replace("<= 14,C,II", "<= 14,C,III").encode()}
     x = torch.tensor([[15.0, 0.0], [10.0, 2.0], [7.0, 1.0]])
-    told = tell_moves(made, judge(old), judge(new), x)
+    told = list_moves(made, judge(old), judge(new), x)
     assert told == {"all": 3, "moved": 1, "rows": [{"line": 3, "before": "II", "after": "III"}]}
     one = desk(tmp_path, knowledge=old["knowledge.toml"].decode())
     one.change(one.token, {"predict.csv": new["predict.csv"]}, who="", what="rules")

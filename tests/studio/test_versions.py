@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.studio import make_studio
-from fedlore.studio.answers import hear_knowledge
+from fedlore.studio.answers import answer_draft
 from fedlore.studio.checks import judge
 from fedlore.studio.compare import compare_answers
 from fedlore.studio.versions import keep_version, list_versions, named_files, version_files
@@ -97,14 +97,14 @@ def test_no_row_changes_outside_the_regions_that_are_told(one, two, ash, seam):
         return
     told = compare_answers(*files)
     x = torch.tensor([[ash, float(seam)]])
-    a, b = (hear_knowledge(judge(f), x) for f in files)
+    a, b = (answer_draft(judge(f), x) for f in files)
     differs = bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
     assert told["changed"] > 0 or not differs
     for region in told["regions"]:
         row = torch.tensor(
             [[region["example"]["ash"], float("ABC".index(region["example"]["seam"]))]]
         )
-        a, b = (hear_knowledge(judge(f), row) for f in files)
+        a, b = (answer_draft(judge(f), row) for f in files)
         assert bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
 
 

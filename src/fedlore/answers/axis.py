@@ -251,7 +251,8 @@ class Line:
 
     def check_range(self, allowed: Sets, x: Tensor, opened: Tensor | None) -> Allowed:
         if not isinstance(allowed, Sets) or len(allowed) != len(x):
-            found = f"{len(allowed)} rows" if isinstance(allowed, Sets) else type(allowed).__name__
+            rows = f" of {len(allowed)} rows" if hasattr(allowed, "__len__") else ""
+            found = f"{type(allowed).__name__}{rows}"
             raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {found}")
         low, high = self._cut.bounds
         inside = allowed.to(x.device).clip(low, high)

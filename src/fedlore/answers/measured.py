@@ -203,7 +203,7 @@ def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None
         sets = Sets.whole(len(centre), bins.lower, bins.upper, like=centre)
     lower, upper = bins.pieces(sets)  # (n, k, s)
     c = centre[:, None, None]
-    sd = spread[:, None, None] if isinstance(spread, torch.Tensor) else spread
+    sd = torch.as_tensor(spread, dtype=lower.dtype, device=lower.device).reshape(-1, 1, 1)
     a, b = (lower - c) / sd, (upper - c) / sd
     # by symmetry both ends are taken on the left, where differences of Φ keep their digits
     flip = a > 0

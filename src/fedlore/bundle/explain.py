@@ -1,7 +1,9 @@
 """Why a bundle answers as it does: rules, formulas, trust and scope, row by row."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -206,9 +208,17 @@ def _say_opinions(found: Answers, bundle: Bundle, x: Tensor) -> Reasons:
         heard = [(n, o) for n, o, w in zip(names, named, weights, strict=True) if w > 0]
         own = [opinion for name, opinion in heard if name not in _SHARED]
         shared = {name: opinion for name, opinion in heard if name in _SHARED}
-        made[row] = Reason(kind, {"own": own, "shared": shared})
+        made[row] = Reason(kind, {"all": len(own), "shared": shared, **_sum_up(own)})
     chosen = zip(said, found.decided.tolist(), strict=True)
     return [[made[tuple(row)]] if decided != RANGE else [] for row, decided in chosen]
+
+
+def _sum_up(own: Sequence[Any]) -> dict[str, Any]:
+    """Answers and how many models give each, the commonest first; of numbers both ends."""
+    if not own or isinstance(own[0], str):
+        return {"own": Counter(own).most_common()}
+    low, high = f"{min(own):.4g}", f"{max(own):.4g}"
+    return {"low": low, "high": "" if high == low else high}
 
 
 def _scope(schema: Schema, x: Tensor) -> Reasons:

@@ -67,7 +67,7 @@ def _calibrate_number(known: Knowledge, schema: Schema, data: Path, out: Path, a
     found = ConformalInterval.calibrate(known.prediction, rows, alpha=alpha)
     if isinstance(known.range, AnyOf):
         raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
-    before = known.range.ranges if isinstance(known.range, AllOf) else (known.range,)
+    before = known.range.parts if isinstance(known.range, AllOf) else (known.range,)
     together = found if known.range is None else AllOf((*(r for r in before if r), found))
     made = replace(known, range=together, outside="widen")
     made.write(out)

@@ -16,9 +16,9 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
-from ..knowledge.findings.absent import check_measure
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..knowledge.findings.coverage import Evidence, lint_coverage
+from ..knowledge.findings.data import check_measure
 from ..look.tables import TextTable
 from .dates import AsOfOption
 from .screen import ExitCode, Screen, current_screen

@@ -13,7 +13,7 @@ from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
 from ..knowledge.shapes.shape import promised_shapes
 from ..look.tables import TextTable
-from ..words.en import share_words
+from ..words import phrase
 from .lint import AcceptOption, check_with_rows, refuse_errors
 from .options import PluginOption
 from .screen import Screen, current_screen
@@ -56,7 +56,9 @@ def update_command(
     if new.personal.ensemble is not None:
         was, now = (one.personal.reliance for one in (old, new))
         kept = "the weights of the ensemble stay" if was == now else "the ensemble's weights"
-        screen.say(f"{kept}: {share_words(member_weights(new.personal.ensemble))}")
+        screen.say(
+            f"{kept}: {phrase('part.member-weights', shares=member_weights(new.personal.ensemble))}"
+        )
     if new.personal.knowledge.row_trust is not None:
         screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")
     elif old.personal.knowledge.row_trust is not None:

@@ -40,7 +40,7 @@ _WHY = {
     "constant-column": "it says the same in every row",
     "copied-column": "it is a copy of '{other}'",
     "id-column": "it looks like a number that names rows: no two are alike",
-    "label-column": "it says the label in other words",
+    "label-column": "it is the label in other words",
 }  # what `find_columns` finds -> why a column is left out
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?\b|\d\d?[./]\d\d?[./]\d{4}\b")
 _DATES = "it holds dates in another form: write them as 2024-03-05"

@@ -9,7 +9,8 @@ from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
 from ..federation.settings import read_duration
 from ..knowledge.protocols import kind_of
-from ..models.own.baseline import FOLDS, remembering
+from ..models.own.baseline import FOLDS
+from ..models.own.memory import remembering
 from .approaches import APPROACHES, FL, LOCAL_BEST, LORE, PKM, Approach, trust_of
 from .benefit import write_tables
 from .budget import LeftOut, TimeBudget

@@ -109,7 +109,7 @@ class Remote:
     sites: Sequence[str]
     quorum: int = 1
     deadline: float = 60.0  # seconds
-    grace: float = 2.0  # how long sites that are not online are waited for
+    grace: float = 2.0  # how long a site that is away, or has just gone, is waited for
     check: Callable[[Task, Reply], str | None] = lambda task, reply: None  # what is wrong with one
     watch: OnNotice = lambda notice: None
     asking: Callable[[Sequence[str], Task], None] = lambda to, task: None  # who is asked what
@@ -132,6 +132,7 @@ class Remote:
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
         self._withheld.clear()
         online = self.post.online()
+        gone: dict[str, float] = {}  # sites that are away, and since when they were seen to be
         to = self._without_stalled(task, to, least, online)
         while True:
             absent = [s for s in to if s in online and s not in done and sent.get(s) != online[s]]
@@ -143,14 +144,16 @@ class Remote:
                     good.add(site)
                     yield reply
             now = time.monotonic()
+            if now > looked + self.look:
+                looked, online = now, self.post.online()
+            # a connection that broke is made again: a site that hung up a moment ago may be back
+            gone = {s: gone.get(s, now) for s in to if s not in online}
             waiting = [s for s in to if s not in done]
-            away = now > began + self.grace and not any(s in online for s in waiting)
+            away = all(s in gone and now > gone[s] + self.grace for s in waiting)
             enough = len(good) >= quorum
             hopeless = not enough and len(good) + len(waiting) < least
             if not waiting or hopeless or now > began + patience or (away and enough):
                 break
-            if now > looked + self.look:
-                looked, online = now, self.post.online()
             self.post.wait(self.poll)
             time.sleep(PAUSE * len(self._asked))  # some more come together meanwhile
         list(self.post.pull([]))  # what has come in half is not kept

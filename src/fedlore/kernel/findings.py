@@ -28,6 +28,13 @@ class Place:
         return ", ".join(part for part in parts if part)
 
 
+def _link(cell: str) -> str:
+    """What stands between a feature and its cell, where a language says it."""
+    if cell[0] in "[(":
+        return "in"
+    return "" if cell[0] in "<>=" or cell.startswith(("in ", "not ")) else "equals"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing worth saying about a piece of knowledge: a value that `fedlore.words` words."""
@@ -43,7 +50,8 @@ class Finding:
 
     def words(self, language: str | None = None) -> tuple[str, str]:
         """What was found, and what to do about it."""
-        args = {"region": self.region, "row": self.counterexample, **self.args}
+        region = [{"name": n, "value": c, "link": _link(c)} for n, c in self.region.items()]
+        args = {"region": region, "row": self.counterexample, **self.args}
         message, suggestion = say_finding(self.kind, self.case, args, language)
         if self.days:
             args = {"days": self.days, "message": message}

@@ -24,23 +24,32 @@ class Audit:
 
     rows: int
     abstained: int = 0  # rows on which the P-KM says nothing, conflicts included
-    conflicts: int = 0  # rows on which the P-KM left the range (and was silenced or restricted)
+    conflicts: int = 0  # rows on which the P-KM left the range (and was silenced or moved inside)
     outside: int = 0  # labels outside their range
     first_outside: int | None = None
+    width: float | None = None  # mean number of classes the range allows, or mean length of the set
     hits: float | None = None  # share of labels the P-KM gets right
-    width: float | None = None  # mean number of classes the range allows
     classes: int | None = None
+    rmse: float | None = None  # of a number, where the P-KM names one
+    beyond: int = 0  # labels outside the bounds of a number
+    span: float | None = None  # of these bounds
 
     def __str__(self) -> str:
         parts = [f"{self.rows} rows"]
         if self.hits is not None:
             parts.append(f"the expert is right on {self.hits:.1%}, silent on {self.abstained}")
+        if self.rmse is not None:
+            parts.append(f"the expert misses by {self.rmse:.4g} (RMSE), silent on {self.abstained}")
         if self.conflicts:
             parts.append(f"the expert names what the range forbids on {self.conflicts}")
-        if self.width is not None:
+        if self.width is not None and self.span is None:
             parts.append(f"range allows {self.width:.1f} of {self.classes} classes")
+        elif self.width is not None:
+            parts.append(f"ranges are {self.width:.4g} wide, the bounds {self.span:.4g}")
         if self.outside:
             parts.append(f"{self.outside} labels outside their range")
+        if self.beyond:
+            parts.append(f"{self.beyond} labels beyond the bounds")
         return "; ".join(parts)
 
 
@@ -68,37 +77,8 @@ def count(data: Examples, *, conflicts: int = 0) -> Audit:
     )
 
 
-@dataclass(frozen=True)
-class NumberAudit:
-    """Counts over one data set of measured numbers; None where it does not apply."""
-
-    rows: int
-    silent: int = 0  # rows on which the P-KM names no number, conflicts included
-    conflicts: int = 0  # rows on which its number left the set
-    outside: int = 0  # labels outside their set
-    first_outside: int | None = None
-    beyond: int = 0  # labels outside the bounds
-    rmse: float | None = None  # of the P-KM where it speaks
-    width: float | None = None  # mean length of the set
-    span: float = 0.0  # of the bounds
-
-    def __str__(self) -> str:
-        parts = [f"{self.rows} rows"]
-        if self.rmse is not None:
-            parts.append(f"the expert misses by {self.rmse:.4g} (RMSE), silent on {self.silent}")
-        if self.conflicts:
-            parts.append(f"the expert's number lies outside the set on {self.conflicts}")
-        if self.width is not None:
-            parts.append(f"sets are {self.width:.4g} wide, the bounds {self.span:.4g}")
-        if self.outside:
-            parts.append(f"{self.outside} labels outside their set")
-        if self.beyond:
-            parts.append(f"{self.beyond} labels beyond the bounds")
-        return "; ".join(parts)
-
-
 @without_gradient
-def audit_numbers(known: Any, data: Measured, bins: Bins) -> NumberAudit:
+def audit_numbers(known: Any, data: Measured, bins: Bins) -> Audit:
     """How well knowledge and measured numbers agree, counted."""
     lenient = replace(known, conflict="abstain" if known.conflict == "error" else known.conflict)
     annotated = lenient.annotate(data, Line(bins), training=False)
@@ -106,9 +86,9 @@ def audit_numbers(known: Any, data: Measured, bins: Bins) -> NumberAudit:
     y = data.numbers()
     spoken = None if said is None else ~said.isnan()
     heard = spoken is not None and bool(spoken.any())
-    return NumberAudit(
+    return Audit(
         rows=len(data),
-        silent=0 if spoken is None else int((~spoken).sum()),
+        abstained=0 if spoken is None else int((~spoken).sum()),
         conflicts=annotated.conflicts,
         outside=int(out.sum()),
         first_outside=int(out.nonzero()[0]) if out.any() else None,

@@ -107,18 +107,15 @@ class ConformalRange:
         return allowed | ~(probabilities > 0).any(1, keepdim=True)
 
     def entry(self) -> dict[str, Any]:
-        """As keys of a file, without the scorer."""
         said = {"alpha": self.alpha, "score": self.score, "rows": self.rows}
         return said | {"thresholds": list(self.thresholds)}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """How much each row is allowed, and how surely."""
         args = {"level": 1 - self.alpha, "classes": len(self.thresholds)}
         counts = self(x).sum(1).tolist()
         return [[Reason("conformal-classes", {**args, "allowed": int(n)})] for n in counts]
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the scorer looks at."""
         return list_columns(self.scorer, width)
 
 
@@ -156,16 +153,13 @@ class ConformalInterval:
         return Band(self.scorer, self.radius, self.radius)(x)
 
     def entry(self) -> dict[str, Any]:
-        """As keys of a file, without the scorer."""
         return {"alpha": self.alpha, "rows": self.rows, "thresholds": [self.radius]}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """How wide the interval of each row is, and how sure."""
         said = Reason("conformal-number", {"level": 1 - self.alpha, "radius": self.radius})
         return [[said] for _ in range(len(x))]
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the model looks at."""
         return list_columns(self.scorer, width)
 
 

@@ -1,7 +1,7 @@
 """Where the files of a piece of knowledge lie, in a folder or in memory."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,3 +77,13 @@ def toml_in(files: Files, name: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         shown = files.path(name) or name
         raise KnowledgeError(f"'{shown}' is not valid TOML: {toml_fault(data, error)}") from None
+
+
+def items_in(values: Any) -> Iterator[tuple[str, Any]]:
+    """Every key of nested tables and lists with its value."""
+    if isinstance(values, Mapping):
+        yield from values.items()
+        values = list(values.values())
+    if isinstance(values, list):
+        for one in values:
+            yield from items_in(one)

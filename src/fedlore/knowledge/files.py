@@ -313,8 +313,8 @@ def describe_day(knowledge: Stated) -> dict[str, Any]:
     extras, experts = _parts(expert)
     limits, always = _parts(knowledge.range)
     if knowledge.line is not None:  # its policies are written always
+        limits |= {"combine": "all"} if "empty" in limits else {}
         limits |= {"empty": knowledge.when_empty}
-        limits |= {"combine": "all"} if isinstance(knowledge.range, AllOf) else {}
         extras |= {} if knowledge.spread is None else {"spread": knowledge.spread}
     for side, said, models in (
         ("predict", extras, experts),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -30,6 +30,8 @@ from ..kernel.enclosure import Boxes
 from ..kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ..kernel.intervals import Arithmetic
 from ..kernel.schema import Schema
+from ..kernel.sources import Grades, Prediction
+from ..kernel.sources import Limits as LimitsSource
 from ..words import Reason
 from .missing import find_lacking, hear, join_columns, list_columns
 
@@ -58,7 +60,6 @@ class Formula:
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
         return self, self
 
     @staticmethod
@@ -80,15 +81,12 @@ class Formula:
         return tuple(self.schema.names[column] for column in sorted(columns_in(self.tree)))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns of the features it uses."""
         return tuple(sorted(columns_in(self.tree)))
 
     def entry(self) -> dict[str, Any]:
-        """As a source of a file."""
         return {"formula": self.text}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What it comes to in each row."""
         return side_reasons("expert", self, x)
 
     @without_gradient
@@ -293,11 +291,8 @@ class GradeEdges:
 
 
 @dataclass(frozen=True)
-class GradedFormula:
-    """A P-KM: the class in which a formula's value lies; it abstains where it is undefined.
-
-    The formula may be any function that gives one number per row: a simulation is one.
-    """
+class _Graded:
+    """A formula whose values are cut into classes."""
 
     formula: _Number
     edges: tuple[float, ...]
@@ -305,6 +300,29 @@ class GradedFormula:
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
         _check_classes(self.formula, self.edges)
+
+    @property
+    def text(self) -> str:
+        """The formula as it was written."""
+        return str(getattr(self.formula, "text", "a formula"))
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        return list_columns(self.formula, width)
+
+    def entry(self) -> dict[str, Any] | None:
+        texts = side_texts({"formula": self.formula})
+        return texts and {**texts, "edges": self.edges}
+
+    def reasons(self, x: Tensor) -> list[list[Reason]]:
+        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+
+
+@dataclass(frozen=True)
+class GradedFormula(_Graded):
+    """A P-KM: the class in which a formula's value lies; it abstains where it is undefined.
+
+    The formula may be any function that gives one number per row: a simulation is one.
+    """
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k), one-hot."""
@@ -316,43 +334,25 @@ class GradedFormula:
 
     @property
     def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
         return self.formula, self.formula
 
     @property
-    def text(self) -> str:
-        """The formula as it was written."""
-        return str(getattr(self.formula, "text", "a formula"))
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formula looks at."""
-        return list_columns(self.formula, width)
-
-    def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None of any other function."""
-        if not isinstance(self.formula, Formula):
-            return None
-        return {**self.formula.entry(), "edges": self.edges}
-
-    def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What the formula comes to in each row."""
-        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+    def kernel_source(self) -> Prediction | None:
+        tree = tree_of(self.formula)
+        return None if tree is None else Prediction(tree, Grades(self.edges))
 
 
 @dataclass(frozen=True)
-class SoftFormula:
+class SoftFormula(_Graded):
     """A soft P-KM: the formula's value blurred by a normal error, cut at the edges.
 
     A soft row has a weaker property than a one-hot one: f_site >= λ·row, class by class.
     """
 
-    formula: _Number
-    edges: tuple[float, ...]
     spread: float  # standard deviation of the error
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", GradeEdges(self.edges).edges)
-        _check_classes(self.formula, self.edges)
+        super().__post_init__()
         check_spread(self.spread)
 
     def __call__(self, x: Tensor, /) -> Tensor:
@@ -365,22 +365,40 @@ class SoftFormula:
         )
         return rows.masked_fill(~value.isfinite().unsqueeze(1), 0.0).to(value.dtype)
 
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formula looks at."""
-        return list_columns(self.formula, width)
-
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None of any other function."""
-        said = GradedFormula(self.formula, self.edges).entry()
+        said = super().entry()
         return said and said | {"spread": self.spread}
 
+
+class Limits:
+    """What ranges between two sides share, each a formula, a function, a number or None."""
+
+    lower: Any
+    upper: Any
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        return self.lower, self.upper
+
+    @property
+    def text(self) -> str:
+        """`lower = 3 * ash, upper = 80`."""
+        sides = {"lower": self.lower, "upper": self.upper}
+        return ", ".join(f"{key} = {getattr(s, 'text', '')}" for key, s in sides.items() if s)
+
+    def entry(self) -> dict[str, Any] | None:
+        return side_texts({"lower": self.lower, "upper": self.upper})
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        return join_columns([side for side in self.sides if callable(side)], width)
+
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What the formula comes to in each row."""
-        return side_reasons("expert", self.formula, x, type(self.formula).__name__)
+        both = (side_reasons("lower", self.lower, x), side_reasons("upper", self.upper, x))
+        return [low + high for low, high in zip(*both, strict=True)]
 
 
 @dataclass(frozen=True)
-class FormulaRange:
+class FormulaRange(Limits):
     """An R-KM: all classes that meet [lower, upper].
 
     A side that is absent, or undefined in a row, does not limit that row. Where lower > upper by
@@ -423,13 +441,15 @@ class FormulaRange:
         return rows.logical_and_(every.tril().index_select(0, grading(high)))
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None where a side is no formula."""
-        texts = side_texts(self)
+        texts = super().entry()
         return texts and {**texts, "edges": self.edges, "crossed": self.crossed}
 
-    def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What limits each row."""
-        return limit_reasons(self, x)
+    @property
+    def kernel_source(self) -> LimitsSource | None:
+        trees = tree_of(self.lower), tree_of(self.upper)
+        if [tree is None for tree in trees] != [side is None for side in self.sides]:
+            return None
+        return LimitsSource(*trees, Grades(self.edges), self.crossed)
 
     def cross(self, x: Tensor) -> Tensor:
         """Where the two contradict each other, (n,) bool."""
@@ -443,51 +463,36 @@ class FormulaRange:
             low, high = low.masked_fill(lacking, -torch.inf), high.masked_fill(lacking, torch.inf)
         return low, high
 
-    @property
-    def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
-        return self.lower, self.upper
-
-    @property
-    def text(self) -> str:
-        """`lower = 3 * ash, upper = 80`."""
-        sides = {"lower": self.lower, "upper": self.upper}
-        return ", ".join(f"{key} = {getattr(s, 'text', '')}" for key, s in sides.items() if s)
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that either formula looks at."""
-        return join_columns([s for s in (self.lower, self.upper) if s is not None], width)
-
 
 def side_reasons(side: str, number: Any, x: Tensor, text: str = "") -> list[list[Reason]]:
     """What a formula, a function or a number comes to in each row; nothing where it is none."""
     if number is None:
         return [[] for _ in range(len(x))]
     text = getattr(number, "text", text)
-    kind, args = ("formula", {"side": side, "text": text}) if text else ("limit", {"side": side})
+    kind, args = (f"formula-{side}", {"text": text}) if text else (f"limit-{side}", {})
     values = end_values(number, x, torch.nan).tolist()
     return [[Reason(kind, {**args, "value": v})] if math.isfinite(v) else [] for v in values]
 
 
-def limit_reasons(limits: Any, x: Tensor) -> list[list[Reason]]:
-    """The two ends of a range in each row."""
-    both = (side_reasons("lower", limits.lower, x), side_reasons("upper", limits.upper, x))
-    return [low + high for low, high in zip(*both, strict=True)]
-
-
-def side_texts(limits: Any) -> dict[str, Any] | None:
-    """The sides of a range as keys of a file; None where one is no formula."""
-    sides = zip(("lower", "upper"), limits.sides, strict=True)
-    stated = {key: side for key, side in sides if side is not None}
-    written = all(isinstance(side, Formula) for side in stated.values())
+def side_texts(sides: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The sides of a model as keys of a file; None where one is no formula."""
+    stated = {key: side for key, side in sides.items() if side is not None}
+    written = all(hasattr(side, "tree") for side in stated.values())
     return {key: side.text for key, side in stated.items()} if written else None
 
 
 def sides_of(model: object) -> tuple[Any, Any] | None:
     """Between which formulas or fixed numbers lies what a model says; None of any other model."""
     sides: tuple[Any, Any] = getattr(model, "sides", (model,) * 2)
-    known = all(side is None or isinstance(side, Formula | int | float) for side in sides)
-    return sides if known else None
+    return sides if all(side is None or tree_of(side) for side in sides) else None
+
+
+def tree_of(side: Any) -> Tree | None:
+    """The tree of a formula or a fixed number; None of anything else."""
+    if side is None or callable(side):
+        tree: Tree | None = getattr(side, "tree", None)
+        return tree
+    return ("number", float(side))
 
 
 def _apart(low: Tensor, high: Tensor) -> Tensor:
@@ -498,7 +503,7 @@ def _apart(low: Tensor, high: Tensor) -> Tensor:
 
 def end_values(side: _Number | float | None, x: Tensor, absent: float) -> Tensor:
     """One end of a range for each row, (n,); `absent` where it does not limit."""
-    if side is None or isinstance(side, float | int):
+    if side is None or not callable(side):
         end = absent if side is None else float(side)
         return torch.full((len(x),), end, dtype=torch.float64, device=x.device)
     value = values_of(side, x)
@@ -517,8 +522,7 @@ def values_of(number: _Number, x: Tensor) -> Tensor:
 
 
 def _check_classes(number: _Number, edges: tuple[float, ...]) -> None:
-    if isinstance(number, Formula) and len(number.schema.classes) != len(edges) + 1:
-        raise KnowledgeError(
-            f"{len(number.schema.classes)} classes need {len(number.schema.classes) - 1} edges, "
-            f"got {len(edges)}"
-        )
+    schema = getattr(number, "schema", None)
+    if schema is not None and len(schema.classes) != len(edges) + 1:
+        k = len(schema.classes)
+        raise KnowledgeError(f"{k} classes need {k - 1} edges, got {len(edges)}")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..answers import Sets
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from ..words import Reason
-from .formulas import end_values, limit_reasons, side_texts, values_of
-from .missing import join_columns, list_columns
+from .formulas import Limits, end_values, values_of
+from .missing import list_columns
 from .protocols import Number
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Limits):
     """All numbers from `lower` to `upper`, ends included, each a formula or a fixed number.
 
     A side that is absent, or undefined in a row (NaN), does not limit that row.
@@ -46,28 +45,14 @@ class Between:
             )
         return Sets.of(low, high)
 
-    @property
-    def sides(self) -> tuple[Any, Any]:
-        """What is said lies from the one to the other."""
-        return self.lower, self.upper
-
     def entry(self) -> dict[str, Any]:
-        """As a source of a file."""
-        texts = side_texts(self)
+        texts = super().entry()
         if texts is None:
             raise KnowledgeError(
                 "a Between with fixed numbers or functions cannot be written to a file: give its "
                 "sides as formulas, Formula.parse('55', schema)"
             )
         return texts
-
-    def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What limits each row."""
-        return limit_reasons(self, x)
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that either side looks at."""
-        return join_columns([side for side in (self.lower, self.upper) if callable(side)], width)
 
 
 @dataclass(frozen=True)
@@ -93,5 +78,4 @@ class Band:
         return Sets.of(low.masked_fill(silent, -torch.inf), high.masked_fill(silent, torch.inf))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formula looks at."""
         return list_columns(self.point, width)

@@ -57,7 +57,7 @@ def hear(model: Any, x: Tensor) -> Tensor:
     return said if asked is None else axis_of(said).fill_silence(said, asked)
 
 
-def is_heard(model: Any, x: Tensor) -> Tensor:
+def has_prediction(model: Any, x: Tensor) -> Tensor:
     """Rows on which a prediction says something, (n,) bool."""
     said = hear(model, x)
     return axis_of(said).speaks(said)

@@ -19,7 +19,7 @@ from ..errors import KnowledgeError
 from ..kernel.document import check_spread, check_trust
 from ..kernel.schema import Feature, Schema
 from .audit import Audit, count
-from .combine import AllOf, Empty
+from .combine import Empty
 from .content import Where
 from .formulas import end_values
 from .missing import allow, find_lacking, hear, hide_others
@@ -75,8 +75,9 @@ class Knowledge:
         if self.outside not in get_args(Outside):
             raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
         self._check_policies(self.line)
-        if isinstance(self.range, AllOf) and self.empty not in (None, self.range.empty):
-            object.__setattr__(self, "range", replace(self.range, empty=self.empty))
+        if self._own_empty and self.empty not in (None, self._own_empty):
+            combined: Any = self.range
+            object.__setattr__(self, "range", replace(combined, empty=self.empty))
         if self.line is not None and self.shapes is not None and self.shapes.bounds is None:
             raise KnowledgeError(
                 "shapes of a number need its bounds: SiteShapes(..., bounds=(0, 100))"
@@ -139,7 +140,13 @@ class Knowledge:
     @property
     def when_empty(self) -> Empty:
         """The policy where ranges leave nothing."""
-        return self.empty or (self.range.empty if isinstance(self.range, AllOf) else "error")
+        return self.empty or self._own_empty or "error"
+
+    @property
+    def _own_empty(self) -> Empty | None:
+        """The policy of ranges that are combined."""
+        found: Empty | None = getattr(self.range, "file_keys", {}).get("empty")
+        return found
 
     @property
     def bins(self) -> Bins | None:

@@ -1,4 +1,14 @@
-"""What a knowledge model is, and the policies around it (Fan et al. 2022, Definition 4.2)."""
+"""What a knowledge model is, and the policies around it (Fan et al. 2022, Definition 4.2).
+
+A model is called on rows. Beside that it may have any of these, and is asked for them where it has:
+
+`looks_at(width)`: the columns it looks at, of so many; without it, all. `parts`: the models it
+combines, and `with_parts(parts)`: the same combination of others. `sides`: the ends between which
+lies what it says, each a formula, a function, a number or None. `see(x)`: what a view shows of rows
+to its `model`. `kernel_source`: the model as the kernel proves things about it, None where it
+cannot look inside. `entry()`: the model as keys of a file, None where it cannot be written, and
+`file_keys`: how a file says that parts are combined. `reasons(x)`: why it answers each row so.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,6 @@ class RowTrust:
         return torch.stack(columns, 1) if columns else x.new_zeros(len(x), 0).double()
 
     def reasons(self, x: Tensor, constant: float) -> list[Reason | None]:
-        """Of each row how far the expert is trusted and why; None where it is simply as usual."""
         x = x.flatten(1)
         found = self(x)
         trusts = torch.where(found.isnan(), constant, found).tolist()

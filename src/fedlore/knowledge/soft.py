@@ -63,7 +63,6 @@ class SoftFormulas:
         return len(self.model.edges) + 1
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that the formulas or the range look at."""
         return join_columns(filter(None, (self.model, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
@@ -80,18 +79,15 @@ class SoftFormulas:
         return torch.where(heard & allowed, lean, 0.0), heard.squeeze(1)
 
     def statements(self, x: Tensor) -> Iterable[Statement]:
-        """What it says of rows."""
         named = hear(self.model, x) > 0
         spoken = named.any(1) & ~named.all(1) & ~self.unsure(x)
         return [Statement(f"'{self.model.text}'", Place(), self.confidence, spoken, named)]
 
     def entry(self) -> dict[str, Any] | None:
-        """As a source of a file; None where a formula is a function."""
         said = self.model.entry()
         return said and said | {"confidence": self.confidence}
 
     def reasons(self, x: Tensor) -> list[list[Reason]]:
-        """What the formulas come to in each row, and how often they hold."""
         share = self.confidence
         return [
             [Reason("soft", {"inner": one, "confidence": share}) for one in some]
@@ -99,7 +95,6 @@ class SoftFormulas:
         ]
 
     def split(self) -> tuple[list[Any], list[SoftFormulas]]:
-        """What of a range always holds, and what does in most cases only."""
         return [], [self]
 
 
@@ -150,7 +145,6 @@ class Softened:
         return (*(() if self.expert is None else (self.expert,)), *self.ranges)
 
     def with_parts(self, parts: tuple[Any, ...]) -> Softened:
-        """The same of another expert and other ranges."""
         expert = None if self.expert is None else parts[0]
         return replace(self, expert=expert, ranges=parts[len(parts) - len(self.ranges) :])
 

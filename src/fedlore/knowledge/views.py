@@ -41,7 +41,6 @@ class Mask:
         return (self.model,)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """Those of the columns that his model looks at."""
         seen = list_columns(self.model, len(self.columns))
         return tuple(sorted({self.columns[place] for place in seen}))
 
@@ -88,7 +87,6 @@ class Recalibrated:
         return (self.expert,)
 
     def with_parts(self, parts: tuple[Any, ...]) -> Recalibrated:
-        """The same confusion of another expert."""
         return replace(self, expert=parts[0])
 
 
@@ -96,8 +94,9 @@ def unveil(model: Any) -> tuple[Any, tuple[int, ...] | None]:
     """The model behind views of columns and a confusion, and the columns it sees; None: all."""
     columns: tuple[int, ...] | None = None
     while isinstance(model, Mask | Recalibrated):
-        if isinstance(model, Mask):
-            columns = model.columns if columns is None else tuple(columns[c] for c in model.columns)
+        own = getattr(model, "columns", None)
+        if own is not None:
+            columns = own if columns is None else tuple(columns[c] for c in own)
         (model,) = model.parts
     return model, columns
 

@@ -31,7 +31,7 @@ _Parts = Iterable[tuple[Tensor, tuple[Tensor | None, Any]]]  # rows, the predict
 
 
 @dataclass(frozen=True, eq=False)
-class HeardClasses:
+class ClassAnswers:
     """What the knowledge says of n rows, where that are classes."""
 
     score: ClassVar[str] = "accuracy"
@@ -44,14 +44,14 @@ class HeardClasses:
     @staticmethod
     def of(
         known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor, forbidden: list[str]
-    ) -> "HeardClasses":
+    ) -> "ClassAnswers":
         n, k = len(refused), len(schema.classes)
         prior, allowed = torch.zeros(n, k), torch.ones(n, k, dtype=torch.bool)
         for rows, (said, may) in parts:
             prior[rows] = 0.0 if said is None else said.float()
             allowed[rows] = True if may is None else may
         allowed[refused] = False
-        return HeardClasses(schema, refused, prior, allowed, forbidden)
+        return ClassAnswers(schema, refused, prior, allowed, forbidden)
 
     @cached_property
     def favoured(self) -> Tensor:
@@ -148,7 +148,7 @@ class HeardClasses:
 
 
 @dataclass(frozen=True, eq=False)
-class HeardNumbers:
+class NumberAnswers:
     """The same, where that are numbers."""
 
     score: ClassVar[str] = "rmse"
@@ -160,7 +160,7 @@ class HeardNumbers:
     @staticmethod
     def of(
         known: Knowledge, schema: Schema, parts: _Parts, refused: Tensor, forbidden: list[str]
-    ) -> "HeardNumbers":
+    ) -> "NumberAnswers":
         assert known.bins is not None
         ends = torch.full((len(refused), 3), torch.nan, dtype=torch.float64)
         for rows, (said, sets) in parts:
@@ -169,7 +169,7 @@ class HeardNumbers:
             high = may.upper.nan_to_num(-torch.inf).amax(1)
             heard = torch.full_like(low, torch.nan) if said is None else said
             ends[rows] = torch.stack([heard.double(), low, high], 1)
-        return HeardNumbers(schema, refused, ends, forbidden)
+        return NumberAnswers(schema, refused, ends, forbidden)
 
     @property
     def expert(self) -> Tensor:
@@ -245,7 +245,7 @@ class HeardNumbers:
         return (one - two).abs() > 1e-6 * (1 + one.abs())
 
 
-Heard = HeardClasses | HeardNumbers
+DraftAnswers = ClassAnswers | NumberAnswers
 
 
 def usable(checkup: Checkup) -> tuple[Knowledge, Schema]:
@@ -254,7 +254,7 @@ def usable(checkup: Checkup) -> tuple[Knowledge, Schema]:
     if known is None or known.schema is None:
         first = first_error(checkup)
         why = f" ({first})" if first else ""
-        raise KnowledgeError(f"the rules cannot be used yet: mend the errors first{why}")
+        raise KnowledgeError(f"the rules cannot be used yet: correct the errors first{why}")
     return known, known.schema
 
 
@@ -265,7 +265,7 @@ def first_error(checkup: Checkup) -> str:
 
 
 @torch.no_grad()
-def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
+def answer_draft(checkup: Checkup, x: Tensor) -> DraftAnswers:
     """What the knowledge says of rows; where it contradicts itself the others are still told."""
     known, schema = usable(checkup)
     refused = torch.zeros(len(x), dtype=torch.bool)
@@ -273,7 +273,7 @@ def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
         refused |= _clashes(table, x)
     forbidden = [""] * len(x)
     parts = _ask_parts(known, x, (~refused).nonzero().flatten(), refused, forbidden)
-    kind = HeardClasses if known.line is None else HeardNumbers
+    kind = ClassAnswers if known.line is None else NumberAnswers
     return kind.of(known, schema, parts, refused, forbidden)
 
 

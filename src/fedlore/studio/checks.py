@@ -37,7 +37,7 @@ def check_draft(members: Mapping[str, bytes]) -> dict[str, Any]:
     began = time.perf_counter()
     checkup = judge(members)
     seconds = time.perf_counter() - began
-    shown = tell_findings(checkup.findings, read_grids(members), read_schema(members))
+    shown = show_findings(checkup.findings, read_grids(members), read_schema(members))
     fault = "" if checkup.knowledge is not None else first_error(checkup)
     return {"findings": shown, "seconds": seconds, "fault": fault}
 
@@ -51,7 +51,7 @@ def _refuse_code(members: Mapping[str, bytes]) -> None:
         )
 
 
-def tell_findings(
+def show_findings(
     findings: Sequence[Finding], grids: Sequence[RuleGrid], schema: Schema | None
 ) -> list[dict[str, Any]]:
     """Findings as plain values, with the cell of the grid each belongs to."""
@@ -135,10 +135,10 @@ def show_workspace(desk: Workspace) -> dict[str, Any]:
         "combine": {side: _combine(values.get(side)) for side in ("predict", "range")},
         "shapes": plain_values(sources_in(values, "shape")),
         "regions": plain_values(sources_in(values, "trust", "regions")),
-        "schema": tell_schema(schema, members),
+        "schema": show_schema(schema, members),
         "used": _used(checkup),
         "grids": [grid.as_row() for grid in grids],
-        "findings": tell_findings(checkup.findings, grids, schema),
+        "findings": show_findings(checkup.findings, grids, schema),
         "seconds": time.perf_counter() - began,
         "fault": "",
     }
@@ -161,7 +161,7 @@ def _used(checkup: Checkup) -> list[str] | None:
     return [known.schema.names[c] for c in join_columns(models, len(known.schema.names))]
 
 
-def tell_schema(schema: Schema | None, members: Any) -> dict[str, Any] | None:
+def show_schema(schema: Schema | None, members: Any) -> dict[str, Any] | None:
     """The same as plain values."""
     if schema is None:
         return None

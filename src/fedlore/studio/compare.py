@@ -21,7 +21,7 @@ from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.catalog import leaves
-from .answers import hear_knowledge, name_values, tables_in, usable
+from .answers import answer_draft, name_values, tables_in, usable
 from .checks import judge
 from .maps import ends_of, middle_of, thresholds
 
@@ -39,7 +39,7 @@ class Stops:
     values: tuple[float, ...]
     ends: tuple[tuple[float, float], ...]  # from where to where each reaches
 
-    def tell(self, first: int, last: int) -> str | None:
+    def describe(self, first: int, last: int) -> str | None:
         """A run of places as a cell of a table would say it; None for all of them."""
         if first == 0 and last == len(self.values) - 1:
             return None
@@ -142,7 +142,7 @@ def _answers(
     old: Checkup, new: Checkup, rows: Tensor
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]], NDArray[np.bool_]]:
     """Before and after in words, what kind of change it is, and whether it is one."""
-    one, two = hear_knowledge(old, rows), hear_knowledge(new, rows)
+    one, two = answer_draft(old, rows), answer_draft(new, rows)
     words, kinds = list(zip(one.words, two.words, strict=True)), one.changes(two)
     return words, kinds, np.array([a != b for a, b in kinds])
 
@@ -184,7 +184,7 @@ def _regions(
             words[int(np.ravel_multi_index(inside, groups.shape))] if left.ndim else words[0]
         )
         where = {s.feature.name: text for s, (a, b) in zip(stops, box, strict=True)
-                 if (text := s.tell(a, b)) is not None}  # fmt: skip
+                 if (text := s.describe(a, b)) is not None}  # fmt: skip
         places = np.array([inside], dtype=np.int64)
         row = _rows(schema, stops, places)[0].tolist()
         regions.append({"where": where, "before": before, "after": after, "cells": count,
@@ -221,7 +221,7 @@ def _by_sample(
 def _around(stops: Sequence[Stops], places: NDArray[np.int64]) -> dict[str, str]:
     """The box around some places, as cells."""
     ends = zip(stops, places.min(0).tolist(), places.max(0).tolist(), strict=True)
-    each = ((stop.feature.name, stop.tell(first, last)) for stop, first, last in ends)
+    each = ((stop.feature.name, stop.describe(first, last)) for stop, first, last in ends)
     return {name: text for name, text in each if text is not None}
 
 

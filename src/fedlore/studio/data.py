@@ -28,7 +28,7 @@ from ..knowledge.findings.shapes import slope_of
 from ..knowledge.regions import RowRegion
 from ..knowledge.soft import lone_expert
 from ..knowledge.tables.table import Table
-from .answers import Heard, hear_knowledge, name_values, usable
+from .answers import DraftAnswers, answer_draft, name_values, usable
 from .checks import bare_title, judge, read_schema
 from .draft import Workspace
 from .edits import edit_toml
@@ -51,7 +51,7 @@ def rows_of_site(data: Path | None, checkup: Checkup) -> Examples | Measured:
 
 
 @torch.no_grad()
-def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[str, Any]:
+def report_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[str, Any]:
     """The draft on the site's rows: of classes also rule by rule, of a number how far it is off.
 
     And labels outside the range, rows on which nobody speaks, and how wide the range is.
@@ -60,7 +60,7 @@ def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[st
     assert rows.y is not None
     findings = check_data(checkup, rows, name).findings[len(checkup.findings) :]
     findings += lint_coverage(checkup.knowledge, Evidence(checkup.examples, rows.x))
-    heard = hear_knowledge(checkup, rows.x)
+    heard = answer_draft(checkup, rows.x)
     outside = heard.outside(rows.y).nonzero().flatten().tolist()
     return {
         "rows": len(rows),
@@ -76,7 +76,9 @@ def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[st
     }
 
 
-def _row(rows: Examples | Measured, place: int, heard: Heard, schema: Schema) -> dict[str, Any]:
+def _row(
+    rows: Examples | Measured, place: int, heard: DraftAnswers, schema: Schema
+) -> dict[str, Any]:
     """One of the site's rows: its line, its label, and its values to be tried."""
     assert rows.y is not None
     label = heard.name(float(rows.y[place]))
@@ -88,7 +90,7 @@ def find_wrong(checkup: Checkup, rows: Examples | Measured, rule: int) -> dict[s
     """The rows on which a rule is wrong, the rule by its place among those of all tables."""
     _, schema = usable(checkup)
     assert rows.y is not None
-    heard = hear_knowledge(checkup, rows.x)
+    heard = answer_draft(checkup, rows.x)
     for table in (one.table for one in checkup.tables):
         if 0 <= rule < len(table.rules):
             named = table.named[rule][rows.y.clamp(0, len(schema.classes) - 1)] > 0
@@ -151,7 +153,7 @@ def suggest_rule(
     if isinstance(rows, Measured):
         raise FedloreError("a rule is suggested for classes, this knowledge is about a number")
     assert rows.y is not None
-    heard = hear_knowledge(checkup, rows.x)
+    heard = answer_draft(checkup, rows.x)
     whole = ~rows.x.isnan().any(1)
     left = heard.silent & ~heard.refused & whole
     if int(left.sum()) < LEAST_ROWS:

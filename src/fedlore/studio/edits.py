@@ -44,7 +44,7 @@ def edit_toml(text: str, path: Sequence[KeyStep], value: Any) -> str:
         changed = tomlkit.dumps(document)
         tomllib.loads(changed)  # the reader that everything else uses must take it
         return changed
-    except (TOMLKitError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (TOMLKitError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise KnowledgeError(
             f"knowledge.toml cannot be changed at {_said(path)}: {error}"
         ) from None
@@ -52,20 +52,24 @@ def edit_toml(text: str, path: Sequence[KeyStep], value: Any) -> str:
 
 def _put(at: Any, path: list[KeyStep], value: Any) -> None:
     step, rest = path[0], path[1:]
+    behind = isinstance(step, int) and step == len(at)  # the last one of a list
     if not rest:
         if value is None:
             del at[step]
-        elif isinstance(step, int) and step == len(at):
-            at.append(_inline(value) if isinstance(at, Array) else _apart(_item(value)))
+        elif behind:
+            at.append(_inline(value) if isinstance(at, Array) else _new_entry(value))
         else:
             _replace(at, step, value)
         return
-    if isinstance(at, dict) and step not in at:
-        at[step] = tomlkit.aot() if isinstance(rest[0], int) else _table(rest)
-    if isinstance(at, AoT | list) and isinstance(step, int) and step == len(at):
+    if behind:
         at.append(tomlkit.table())
+    elif step not in at and not isinstance(step, int):
+        # a table that only holds lists of tables has no line of its own
+        super_table = len(rest) > 1 and isinstance(rest[1], int)
+        listed = isinstance(rest[0], int)
+        at[step] = tomlkit.aot() if listed else tomlkit.table(is_super_table=super_table)
     _put(at[step], rest, value)
-    if value is None and isinstance(at, dict) and isinstance(at[step], AoT) and not at[step]:
+    if value is None and isinstance(at[step], AoT) and not at[step]:
         del at[step]  # a list without entries says nothing
 
 
@@ -78,28 +82,28 @@ def _inline(value: Any) -> Any:
     return made
 
 
-def _apart(made: Any) -> Any:
-    """A new entry, with a blank line before what follows it."""
-    if isinstance(made, Table):
+def _new_entry(value: Any) -> Any:
+    """An entry of a list, with a blank line before what follows it."""
+    made = _item(value)
+    if _is_block(made):
         made.add(tomlkit.nl())
     return made
 
 
-def _table(rest: Sequence[KeyStep]) -> Table:
-    """A table that only holds lists of tables has no line of its own."""
-    return tomlkit.table(is_super_table=len(rest) > 1 and isinstance(rest[1], int))
+def _is_block(item: Any) -> bool:
+    """Whether an item has a line of its own in brackets."""
+    return isinstance(item, Table | AoT)
 
 
 def _replace(at: Any, step: KeyStep, value: Any) -> None:
     """Another value, with the remark that stood behind the old one."""
-    old = None if isinstance(at, dict) and step not in at else at[step]
-    made = _item(value)
-    trivia = getattr(old, "trivia", None)
-    if isinstance(made, Table | AoT) != isinstance(old, Table | AoT) and old is not None:
+    old = at[step] if isinstance(step, int) else at.get(step)
+    made, trivia = _item(value), getattr(old, "trivia", None)
+    if old is not None and _is_block(made) != _is_block(old):
         del at[step]  # single keys stand before tables, or they would belong to another one
-        if isinstance(made, Table) and trivia is not None and trivia.comment:
+        if hasattr(made, "comment") and trivia is not None and trivia.comment:
             made.comment(trivia.comment.lstrip("# "))
-    if trivia is not None and hasattr(made, "trivia") and not isinstance(made, Table | AoT):
+    if trivia is not None and hasattr(made, "trivia") and not _is_block(made):
         made.trivia.comment_ws, made.trivia.comment = trivia.comment_ws, trivia.comment
     at[step] = made
 

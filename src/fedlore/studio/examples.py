@@ -13,7 +13,7 @@ from ..kernel.sheets import Rule
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.findings.examples import example_cells, number_cell
-from .answers import hear_knowledge, tables_in, usable
+from .answers import answer_draft, tables_in, usable
 from .checks import read_schema
 from .draft import Workspace
 from .edits import edit_toml
@@ -41,7 +41,7 @@ def propose_rows(checkup: Checkup) -> list[list[str]]:
 def example_rows(checkup: Checkup, x: Tensor) -> list[list[str]]:
     """Rows with what is answered now, as cells of a file of examples; contradictions left out."""
     _, schema = usable(checkup)
-    heard = hear_knowledge(checkup, x)
+    heard = answer_draft(checkup, x)
     made = []
     for row in (~heard.refused).nonzero().flatten().tolist():
         values = zip(x[row].tolist(), schema.features, strict=True)

@@ -17,7 +17,7 @@ from ..errors import KnowledgeError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
-from .answers import HeardClasses, hear_knowledge, rule_tables, usable
+from .answers import ClassAnswers, answer_draft, rule_tables, usable
 
 STEPS = 48  # cells along an axis, before thresholds are added
 MOST_CUTS = 96
@@ -33,7 +33,7 @@ class MapAxis:
     edges: tuple[float, ...]  # one more than cells; empty for levels
     values: tuple[float, ...]
 
-    def tell(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         f = self.feature
         return {"name": f.name, "unit": f.unit, "levels": list(f.levels),
                 "edges": list(self.edges), "values": list(self.values)}  # fmt: skip
@@ -93,9 +93,9 @@ def draw_curve(checkup: Checkup, x: Tensor, name: str) -> dict[str, Any]:
     rows = x.repeat(len(axis.values), 1)
     rows[:, column] = torch.tensor(axis.values)
     return {
-        "axis": axis.tell(),
+        "axis": axis.describe(),
         "at": _finite(float(x[0, column])),
-        **hear_knowledge(checkup, rows).rows(),
+        **answer_draft(checkup, rows).rows(),
     }
 
 
@@ -113,10 +113,10 @@ def draw_map(checkup: Checkup, x: Tensor, names: Sequence[str]) -> dict[str, Any
     rows[:, up.column] = torch.tensor(up.values).repeat_interleave(wide)
     at = [_finite(float(x[0, axis.column])) for axis in (across, up)]
     return {
-        "across": across.tell(),
-        "up": up.tell(),
+        "across": across.describe(),
+        "up": up.describe(),
         "at": at,
-        **hear_knowledge(checkup, rows).rows(),
+        **answer_draft(checkup, rows).rows(),
     }
 
 
@@ -175,8 +175,8 @@ def _best(
         columns, values = (np.array(some) for some in zip(*part, strict=True))
         rows[each, columns] = values
         costs += [_cost(schema.features[c], float(x[0, c]), v) for c, v in part]
-    heard = hear_knowledge(checkup, torch.from_numpy(rows))
-    assert isinstance(heard, HeardClasses)
+    heard = answer_draft(checkup, torch.from_numpy(rows))
+    assert isinstance(heard, ClassAnswers)
     only = heard.silent & heard.allowed[:, target] & (heard.allowed.sum(1) == 1)
     good = ((heard.expert == target) | only) & ~heard.refused
     if not good.any():

@@ -70,7 +70,7 @@ class ShapeAsked(StudioRequest):
     feature: str
     where: str = ""
     effect: Effect = "raises"
-    turns_at: float | list[float] | None = None
+    turns_at: float | tuple[float, ...] | None = None
 
 
 class OneRule(StudioRequest):

@@ -1,16 +1,21 @@
 """Which address answers what."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from torch import Tensor
 
+from ..answers import Measured
+from ..core.examples import Examples
 from ..errors import FedloreError
 from ..kernel.document import FeatureShape
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from ..look.tables import plain_values
+from . import requests as asked
 from .book import write_book
 from .checks import show_workspace
 from .data import (
@@ -18,9 +23,9 @@ from .data import (
     calibrate_draft,
     draw_effect,
     find_wrong,
+    report_data,
     rows_of_site,
     suggest_rule,
-    tell_data,
 )
 from .draft import Workspace
 from .edits import (
@@ -34,220 +39,190 @@ from .edits import (
 from .examples import example_rows, propose_rows, start_examples
 from .grids import read_grids
 from .maps import draw_curve, draw_map, find_nearest
-from .requests import (
-    CalibrationRequest,
-    Change,
-    DocumentChange,
-    FormulaText,
-    LabelChoice,
-    LookAlong,
-    NewTable,
-    OneRule,
-    OneVersion,
-    RuleAccepted,
-    SaveRequest,
-    ShapeAsked,
-    SignatureAsked,
-    SomeRows,
-    TableChange,
-    TriedRow,
-    TwoVersions,
-    WantedClass,
-)
 from .site_model import SiteBundle, draw_trust
 from .verdict import judge_rest, judge_row, tried_row
 from .versions import blame_cells, compare_versions, list_versions, save_draft, version_files
 
 
+@dataclass
+class Studio:
+    """A site's workspace with what is kept of it between two requests."""
+
+    desk: Workspace
+    model: SiteBundle
+    _known: dict[str, tuple[Checkup, str]] = field(default_factory=dict)  # of the present state
+
+    def present(self) -> tuple[Mapping[str, bytes], Checkup, str]:
+        """The files, what a check finds of them, and which part had to be left out for that."""
+        with self.desk.lock:
+            token, members = self.desk.token, self.desk.members
+        found = self._known.get(token)
+        if found is None:
+            found = judge_rest(members)
+            self._known.clear()
+            self._known[token] = found
+        return members, *found
+
+    @property
+    def checkup(self) -> Checkup:
+        return self.present()[1]
+
+    @property
+    def key(self) -> Path:
+        """Where the key of whoever signs here lies."""
+        return self.desk.place.state / "key.pem"
+
+    def rows(self) -> Examples | Measured:
+        """The site's own rows."""
+        return rows_of_site(self.desk.place.data, self.checkup)
+
+    def row(self, said: asked.TriedRow) -> Tensor:
+        """The row that a person tries."""
+        return tried_row(said.row, self.checkup)
+
+
 def add_routes(app: FastAPI, desk: Workspace) -> None:
     """Everything that the page asks."""
-    model = SiteBundle(desk.place.bundle)
-    _add_changes(app, desk)
-    _add_writing(app, desk)
-    _add_versions(app, desk, model)
-    _add_signing(app, desk)
-    _add_trying(app, desk, model)
+    studio = Studio(desk, SiteBundle(desk.place.bundle))
+
+    def offer(method: str, path: str, kind: type | None, answer: Callable[..., Any]) -> None:
+        if kind is None:
+
+            @app.api_route(f"/api/{path}", methods=[method])
+            def without_body() -> Any:
+                return answer(studio)
+
+        else:
+
+            @app.api_route(f"/api/{path}", methods=[method])
+            def with_body(said: kind) -> Any:  # type: ignore[valid-type]
+                return answer(studio, said)
+
+    def changed(do: Callable[[Workspace, Any], object]) -> Callable[[Studio, Any], Any]:
+        def answer(_: Studio, said: Any) -> dict[str, Any]:
+            do(desk, said)
+            return show_workspace(desk)
+
+        return answer
+
+    for one in _ANSWERS:
+        offer(*one)
+    for method, path, kind, do in _CHANGES:
+        offer(method, path, kind, changed(do))
 
 
-def _restore(desk: Workspace, said: OneVersion) -> None:
+def _restore(desk: Workspace, said: asked.OneVersion) -> None:
     files = version_files(desk.place, said.number)
     desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
 
 
-#: What changes the draft or the files; the answer is the whole desk as it is then.
-_CHANGES: tuple[tuple[str, str, type[Change], Callable[[Workspace, Any], object]], ...] = (
-    ("PUT", "/api/document", DocumentChange, change_document),
-    ("POST", "/api/table", NewTable, add_table),
-    ("POST", "/api/calibrate", CalibrationRequest, calibrate_draft),
-    ("POST", "/api/accept", RuleAccepted, accept_rule),
-    ("POST", "/api/start", LabelChoice, start_file),
-    ("POST", "/api/save", SaveRequest, save_draft),
-    ("POST", "/api/discard", Change, lambda desk, said: desk.discard(said.token, who=said.who)),
-    ("POST", "/api/undo", Change, lambda desk, said: desk.undo(said.token, who=said.who)),
-    ("POST", "/api/redo", Change, lambda desk, said: desk.redo(said.token, who=said.who)),
-    ("POST", "/api/restore", OneVersion, _restore),
-    ("POST", "/api/examples", Change, start_examples),
+#: What changes the draft or the files; the answer is the whole workspace as it is then.
+_CHANGES: tuple[tuple[str, str, type, Callable[[Workspace, Any], object]], ...] = (
+    ("PUT", "document", asked.DocumentChange, change_document),
+    ("POST", "table", asked.NewTable, add_table),
+    ("POST", "calibrate", asked.CalibrationRequest, calibrate_draft),
+    ("POST", "accept", asked.RuleAccepted, accept_rule),
+    ("POST", "start", asked.LabelChoice, start_file),
+    ("POST", "save", asked.SaveRequest, save_draft),
+    ("POST", "discard", asked.Change, lambda desk, said: desk.discard(said.token, who=said.who)),
+    ("POST", "undo", asked.Change, lambda desk, said: desk.undo(said.token, who=said.who)),
+    ("POST", "redo", asked.Change, lambda desk, said: desk.redo(said.token, who=said.who)),
+    ("POST", "restore", asked.OneVersion, _restore),
+    ("POST", "examples", asked.Change, start_examples),
 )
 
 
-def _add_changes(app: FastAPI, desk: Workspace) -> None:
-    def offer(method: str, path: str, kind: type[Change], do: Callable[..., object]) -> None:
-        @app.api_route(path, methods=[method])
-        def change(said: kind) -> dict[str, Any]:  # type: ignore[valid-type]
-            do(desk, said)
-            return show_workspace(desk)
-
-    for one in _CHANGES:
-        offer(*one)
+def _show_book(studio: Studio) -> dict[str, Any]:
+    place = studio.desk.place
+    name = place.folder.resolve().name
+    return {"html": write_book(studio.desk.members, name, place.knowledge, place.data)}
 
 
-def _add_writing(app: FastAPI, desk: Workspace) -> None:
-    """Looking at the desk, and typing."""
-
-    @app.get("/api/desk")
-    def whole() -> dict[str, Any]:
-        return show_workspace(desk)
-
-    @app.get("/api/state")
-    def state() -> dict[str, str]:
-        return {"token": desk.token, "saved": desk.saved_token}
-
-    @app.put("/api/table")
-    def table(said: TableChange) -> dict[str, Any]:
-        return change_table(desk, said)
-
-    @app.post("/api/formula")
-    def formula(said: FormulaText) -> dict[str, Any]:
-        return look_at_formula(desk.members, said.text, region=said.region)
-
-    @app.get("/api/columns")
-    def columns() -> list[str]:
-        return list_columns_of(desk.place.data)
+def _compare(studio: Studio, said: asked.TwoVersions) -> Any:
+    return plain_values(compare_versions(studio.desk, said.before, said.after, studio.model))
 
 
-def _add_versions(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
-    """What was saved when, by whom and why, and what it changed."""
-
-    @app.get("/api/versions")
-    def versions() -> list[dict[str, Any]]:
-        return [asdict(version) for version in list_versions(desk.place)]
-
-    @app.get("/api/blame")
-    def blame() -> list[dict[str, Any]]:
-        """Which version wrote each cell."""
-        return blame_cells(desk.place)
-
-    @app.post("/api/compare")
-    def two(said: TwoVersions) -> dict[str, Any]:
-        return dict(plain_values(compare_versions(desk, said.before, said.after, model)))
-
-    @app.get("/api/book")
-    def book() -> dict[str, Any]:
-        place = desk.place
-        name = place.folder.resolve().name
-        return {"html": write_book(desk.members, name, place.knowledge, place.data)}
+def _show_signature(studio: Studio) -> dict[str, Any]:
+    """Who signed what is saved."""
+    key = studio.key.exists()
+    try:
+        return {**asdict(check_signed(studio.desk.place.knowledge)), "key": key, "fault": ""}
+    except FedloreError as error:
+        return {"fault": str(error), "key": key}
 
 
-def _add_signing(app: FastAPI, desk: Workspace) -> None:
-    """Who signed what is saved, and signing it."""
-    key = desk.place.state / "key.pem"
-
-    @app.get("/api/signature")
-    def signature() -> dict[str, Any]:
-        try:
-            return {**asdict(check_signed(desk.place.knowledge)), "key": key.exists(), "fault": ""}
-        except FedloreError as error:
-            return {"fault": str(error), "key": key.exists()}
-
-    @app.post("/api/sign")
-    def sign(said: SignatureAsked) -> dict[str, Any]:
-        with desk.lock:
-            if desk.draft.changed:
-                raise FedloreError("there is a draft: save it first, what is saved is signed")
-            if not key.exists():
-                make_key(key, said.passphrase)
-            signed = sign_file(
-                desk.place.knowledge, key=key, passphrase=said.passphrase, signer=said.signer
-            )
-        return asdict(signed)
+def _sign(studio: Studio, said: asked.SignatureAsked) -> dict[str, Any]:
+    desk, key = studio.desk, studio.key
+    with desk.lock:
+        if desk.draft.changed:
+            raise FedloreError("there is a draft: save it first, what is saved is signed")
+        if not key.exists():
+            make_key(key, said.passphrase)
+        signed = sign_file(
+            desk.place.knowledge, key=key, passphrase=said.passphrase, signer=said.signer
+        )
+    return asdict(signed)
 
 
-def _add_trying(app: FastAPI, desk: Workspace, model: SiteBundle) -> None:
-    """Asking the draft about rows."""
-    known: dict[str, tuple[Checkup, str]] = {}  # of the present state alone
+def _try(studio: Studio, said: asked.TriedRow) -> Any:
+    members, checkup, without = studio.present()
+    x = tried_row(said.row, checkup)
+    verdict = judge_row(checkup, x, read_grids(members)) | {"without": without}
+    return plain_values({**verdict, "model": studio.model.say(x, checkup)})
 
-    def present() -> tuple[Mapping[str, bytes], Checkup, str]:
-        with desk.lock:
-            token, members = desk.token, desk.members
-        found = known.get(token)
-        if found is None:
-            found = judge_rest(members)
-            known.clear()
-            known[token] = found
-        return members, *found
 
-    @app.post("/api/try")
-    def tried(said: TriedRow) -> dict[str, Any]:
-        members, checkup, without = present()
-        x = tried_row(said.row, checkup)
-        verdict = judge_row(checkup, x, read_grids(members)) | {"without": without}
-        return dict(plain_values({**verdict, "model": model.say(x, checkup)}))
+def _as_examples(studio: Studio, said: asked.SomeRows) -> dict[str, Any]:
+    each = (example_rows(studio.checkup, tried_row(row, studio.checkup)) for row in said.rows)
+    return {"rows": [cells for rows in each for cells in rows]}
 
-    @app.post("/api/examples/propose")
-    def propose() -> dict[str, Any]:
-        return {"rows": propose_rows(present()[1])}
 
-    @app.post("/api/examples/rows")
-    def as_examples(said: SomeRows) -> dict[str, Any]:
-        checkup = present()[1]
-        each = (example_rows(checkup, tried_row(row, checkup)) for row in said.rows)
-        return {"rows": [cells for rows in each for cells in rows]}
+def _show_data(studio: Studio) -> Any:
+    data = studio.desk.place.data
+    return plain_values(report_data(studio.checkup, studio.rows(), data.name if data else ""))
 
-    @app.post("/api/data")
-    def data() -> dict[str, Any]:
-        checkup = present()[1]
-        rows = rows_of_site(desk.place.data, checkup)
-        name = desk.place.data.name if desk.place.data else ""
-        return dict(plain_values(tell_data(checkup, rows, name)))
 
-    @app.post("/api/data/wrong")
-    def wrong(said: OneRule) -> dict[str, Any]:
-        checkup = present()[1]
-        return find_wrong(checkup, rows_of_site(desk.place.data, checkup), said.rule)
+def _suggest(studio: Studio) -> dict[str, Any]:
+    members, checkup, _ = studio.present()
+    return {"rule": suggest_rule(members, checkup, studio.rows())}
 
-    @app.post("/api/trust")
-    def trust() -> dict[str, Any]:
-        checkup = present()[1]
-        opened = model.bundle()
-        return draw_trust(opened, checkup, rows_of_site(desk.place.data, checkup))
 
-    @app.post("/api/suggest")
-    def suggest() -> dict[str, Any]:
-        members, checkup, _ = present()
-        rows = rows_of_site(desk.place.data, checkup)
-        return {"rule": suggest_rule(members, checkup, rows)}
+def _draw_effect(studio: Studio, said: asked.ShapeAsked) -> dict[str, Any]:
+    shape = FeatureShape(said.feature, said.effect, said.where, said.turns_at)
+    return draw_effect(studio.checkup, studio.rows(), shape)
 
-    @app.post("/api/effect")
-    def effect(said: ShapeAsked) -> dict[str, Any]:
-        checkup = present()[1]
-        rows = rows_of_site(desk.place.data, checkup)
-        turns = tuple(said.turns_at) if isinstance(said.turns_at, list) else said.turns_at
-        shape = FeatureShape(said.feature, said.effect, said.where, turns)
-        return draw_effect(checkup, rows, shape)
 
-    @app.post("/api/curve")
-    def curve(said: LookAlong) -> dict[str, Any]:
-        checkup = present()[1]
-        return draw_curve(checkup, tried_row(said.row, checkup), said.features[0])
+def _find_nearest(studio: Studio, said: asked.WantedClass) -> dict[str, Any]:
+    if studio.checkup.bins is not None:
+        raise FedloreError("the nearest row with another answer is for classes")
+    return {"change": find_nearest(studio.checkup, studio.row(said), said.wanted)}
 
-    @app.post("/api/map")
-    def area(said: LookAlong) -> dict[str, Any]:
-        checkup = present()[1]
-        return draw_map(checkup, tried_row(said.row, checkup), said.features)
 
-    @app.post("/api/nearest")
-    def nearest(said: WantedClass) -> dict[str, Any]:
-        checkup = present()[1]
-        if checkup.bins is not None:
-            raise FedloreError("the nearest row with another answer is for classes")
-        return {"change": find_nearest(checkup, tried_row(said.row, checkup), said.wanted)}
+#: Everything else that the page asks.
+_ANSWERS: tuple[tuple[str, str, type | None, Callable[..., Any]], ...] = (
+    ("GET", "desk", None, lambda s: show_workspace(s.desk)),
+    ("GET", "state", None, lambda s: {"token": s.desk.token, "saved": s.desk.saved_token}),
+    ("GET", "columns", None, lambda s: list_columns_of(s.desk.place.data)),
+    ("GET", "versions", None, lambda s: [asdict(one) for one in list_versions(s.desk.place)]),
+    ("GET", "blame", None, lambda s: blame_cells(s.desk.place)),  # which version wrote each cell
+    ("GET", "book", None, _show_book),
+    ("GET", "signature", None, _show_signature),
+    ("POST", "sign", asked.SignatureAsked, _sign),
+    ("PUT", "table", asked.TableChange, lambda s, said: change_table(s.desk, said)),
+    ("POST", "formula", asked.FormulaText,
+     lambda s, said: look_at_formula(s.desk.members, said.text, region=said.region)),
+    ("POST", "compare", asked.TwoVersions, _compare),
+    ("POST", "try", asked.TriedRow, _try),
+    ("POST", "examples/propose", None, lambda s: {"rows": propose_rows(s.checkup)}),
+    ("POST", "examples/rows", asked.SomeRows, _as_examples),
+    ("POST", "data", None, _show_data),
+    ("POST", "data/wrong", asked.OneRule,
+     lambda s, said: find_wrong(s.checkup, s.rows(), said.rule)),
+    ("POST", "trust", None, lambda s: draw_trust(s.model.bundle(), s.checkup, s.rows())),
+    ("POST", "suggest", None, _suggest),
+    ("POST", "effect", asked.ShapeAsked, _draw_effect),
+    ("POST", "curve", asked.LookAlong,
+     lambda s, said: draw_curve(s.checkup, s.row(said), said.features[0])),
+    ("POST", "map", asked.LookAlong,
+     lambda s, said: draw_map(s.checkup, s.row(said), said.features)),
+    ("POST", "nearest", asked.WantedClass, _find_nearest),
+)  # fmt: skip

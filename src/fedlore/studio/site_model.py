@@ -15,7 +15,7 @@ from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
 from ..models.ensemble import with_expert
-from .answers import HeardClasses, HeardNumbers, hear_knowledge, usable
+from .answers import ClassAnswers, NumberAnswers, answer_draft, usable
 
 
 class SiteBundle:
@@ -53,7 +53,7 @@ class SiteBundle:
 
 TRUSTS = tuple(i / 20 for i in range(21))
 MOST_ROWS = 5_000  # looked at, the first ones
-MOVES_TOLD = 20  # one by one
+MOVES_SHOWN = 20  # one by one
 
 
 @torch.no_grad()
@@ -62,13 +62,13 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
     known, _ = usable(checkup)
     assert rows.y is not None
     x, y = rows.x[:MOST_ROWS], rows.y[:MOST_ROWS]
-    good = ~hear_knowledge(checkup, x).refused
+    good = ~answer_draft(checkup, x).refused
     if not good.any():
         raise FedloreError(
             "the rules contradict each other on every row: there is nothing to score"
         )
     x, y = x[good], y[good]
-    kind = HeardClasses if known.line is None else HeardNumbers
+    kind = ClassAnswers if known.line is None else NumberAnswers
     scores = [kind.judge(predict_under(bundle, known, x, trust=t), y) for t in TRUSTS]
     best = max(scores) if kind.score == "accuracy" else min(scores)
     return {
@@ -111,14 +111,14 @@ def predict_under(
 
 
 @torch.no_grad()
-def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict[str, Any]:
+def list_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict[str, Any]:
     """Which predictions of the site's model move on its rows from one version to the other.
 
     Each version is heard with its own λ; rows that either of them contradicts are left out.
     """
     x = rows[:MOST_ROWS]
-    heard = hear_knowledge(old, x)
-    places = (~heard.refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
+    heard = answer_draft(old, x)
+    places = (~heard.refused & ~answer_draft(new, x).refused).nonzero().flatten()
     one, two = (predict_under(bundle, usable(known)[0], x[places]) for known in (old, new))
     moved = heard.apart(one, two).nonzero().flatten().tolist()
     shown = [
@@ -127,6 +127,6 @@ def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict
             "before": heard.name(float(one[i])),
             "after": heard.name(float(two[i])),
         }
-        for i in moved[:MOVES_TOLD]
+        for i in moved[:MOVES_SHOWN]
     ]
     return {"all": len(places), "moved": len(moved), "rows": shown}

@@ -17,16 +17,16 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.missing import hide_others, is_heard
+from ..knowledge.missing import has_prediction, hide_others
 from ..knowledge.rowtrust import trust_reasons
 from ..knowledge.soft import split_prediction
 from ..knowledge.sources.catalog import parts_of
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
-from ..knowledge.sources.table import is_of_number, rule_text
+from ..knowledge.sources.table import rule_text
 from ..knowledge.tables.table import Table
 from ..models.answers import in_scope
-from ..words.en import case_words
-from .answers import Heard, ask_once, hear_knowledge, name_values, rule_tables, usable
+from ..words import phrase
+from .answers import DraftAnswers, answer_draft, ask_once, name_values, rule_tables, usable
 from .checks import judge
 from .edits import edit_toml
 from .grids import RuleGrid, sources_in
@@ -78,15 +78,14 @@ def read_row(row: Mapping[str, str | float | None], schema: Schema) -> Tensor:
 
 
 def _typed(value: str | float | None, level: bool) -> str | float | None:
-    if isinstance(value, str) and not level:
-        text = value.strip()
-        try:
-            return float(text.replace(",", ".") if text.count(",") == 1 else text)
-        except ValueError:
-            return text or None
-    if isinstance(value, str):
-        return value.strip() or None
-    return float(value) if value is not None and not level else value
+    if not isinstance(value, str):
+        return value if level or value is None else float(value)
+    text = value.strip()
+    try:
+        number = text.replace(",", ".") if text.count(",") == 1 else text
+        return text or None if level else float(number)
+    except ValueError:
+        return text or None
 
 
 def tried_row(row: Mapping[str, str | float | None], checkup: Checkup) -> Tensor:
@@ -105,7 +104,7 @@ _WEIGHS = {"limits": "weighs"}  # what a rule does that holds in most cases only
 def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[str, Any]:
     """Everything about one row, (1, d), as plain values."""
     known, schema = usable(checkup)
-    heard = hear_knowledge(checkup, x)
+    heard = answer_draft(checkup, x)
     rows = hide_others(x, schema)
     refused = bool(heard.refused[0])
     return {
@@ -127,7 +126,7 @@ def _refusal(known: Knowledge, x: Tensor) -> str:
     return ""
 
 
-def _words(known: Knowledge, rows: Tensor, heard: Heard) -> list[str]:
+def _words(known: Knowledge, rows: Tensor, heard: DraftAnswers) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
     said, allowed = known.answers.asked
     found = [
@@ -151,13 +150,13 @@ def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[di
     parts = parts_of(expert)
     for source in (expert,) if parts is None else parts:
         for model, table in rule_tables(source):
-            found = _predicting(table, rows, grids, spoken, limits, text=is_of_number(model))
+            found = _predicting(table, rows, grids, spoken, limits, text=model.of_number)
             lines += _with_shares(found, model)
         if not spoken and known.line is None and _speaks(source, rows):
             names = [table.name for model, table in rule_tables(source) if model is table]
             spoken = names[0] if names else "a formula"
     for model, table in rule_tables(known.range):
-        lines += _limiting(table, rows, grids, text=is_of_number(model))
+        lines += _limiting(table, rows, grids, text=model.of_number)
     for model, table in rule_tables(*mostly):
         found = _limiting(replace(table, policy="union"), rows, grids, text=False)
         weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
@@ -170,7 +169,7 @@ def _hitting_limits(known: Knowledge, rows: Tensor) -> list[tuple[str, set[int]]
     return [
         (f"{table.name} {table.label(index)}", set(table.rules[index].outcome))
         for model, table in rule_tables(known.range)
-        if not is_of_number(model)
+        if not model.of_number
         for index in table.hits(rows)[0].nonzero().flatten().tolist()
     ]
 
@@ -179,13 +178,16 @@ def _with_shares(lines: list[dict[str, Any]], model: Any) -> list[dict[str, Any]
     """The same rules, each with the share of cases in which it holds, where it says one."""
     if not model.confidences:
         return lines
-    shares = {model.table.label(i): case_words(c) for i, c in enumerate(model.confidences)}
+    shares = {
+        model.table.label(i): phrase("part.cases", confidence=c)
+        for i, c in enumerate(model.confidences)
+    }
     return [one | {"text": one["text"] + shares[one["label"]]} for one in lines]
 
 
 def _speaks(model: Any, rows: Tensor) -> bool:
     try:
-        return bool(is_heard(model, rows).any())
+        return bool(has_prediction(model, rows).any())
     except KnowledgeError:
         return False
 

@@ -14,15 +14,16 @@ from torch import Tensor
 from ..core.store import write_whole
 from ..data.rows import read_table
 from ..errors import FedloreError
-from ..knowledge.content import FILE
+from ..knowledge.content import FILE, items_in
 from .checks import judge, read_schema
 from .compare import compare_answers
 from .draft import Workplace, Workspace, is_own, now
 from .grids import RuleGrid, read_grids
 from .requests import SaveRequest
-from .site_model import SiteBundle, tell_moves
+from .site_model import SiteBundle, list_moves
 
 _NUMBER = re.compile(r"\d{4,}")
+_FILE = re.compile(r"[^\n]{1,190}\.\w{1,8}")
 
 
 @dataclass(frozen=True)
@@ -95,24 +96,11 @@ def named_files(members: Mapping[str, bytes]) -> list[str]:
         values = tomllib.loads(members[FILE].decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return names
-    for text in _texts(values):
-        if text not in names and re.search(r"\.\w{1,8}$", text) and text in members:
-            names.append(text)
+    values = {key: part for key, part in values.items() if key not in ("card", "features")}
+    for _, text in items_in(values):
+        if isinstance(text, str) and text not in names and _FILE.fullmatch(text):
+            names += [text] if text in members else []
     return names
-
-
-def _texts(values: Any) -> Iterator[str]:
-    """The texts in the sources of a file, and the name of its examples."""
-    if isinstance(values, str):
-        if len(values) < 200 and "\n" not in values:
-            yield values
-    elif isinstance(values, Mapping):
-        for key, part in values.items():
-            if key not in ("card", "features", "classes"):
-                yield from _texts(part)
-    elif isinstance(values, list):
-        for part in values:
-            yield from _texts(part)
 
 
 def blame_cells(place: Workplace) -> list[dict[str, Any]]:
@@ -203,7 +191,7 @@ def compare_versions(
     if rows is None or model is None or desk.place.bundle is None:
         return compared
     try:
-        return {**compared, "model": tell_moves(model.bundle(), judge(old), judge(new), rows)}
+        return {**compared, "model": list_moves(model.bundle(), judge(old), judge(new), rows)}
     except FedloreError as error:
         return {**compared, "model": {"fault": str(error)}}
 

@@ -1,6 +1,8 @@
 """Plans against brute force, and every limit they must keep."""
 
+import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.intervals import Between
 from fedlore.models.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
+from fedlore_coke.blend.judge import Goal, JudgedBlends, logit
 from fedlore_coke.blend.limits import (
     BlendLimits,
     _round_shares,
@@ -23,7 +26,15 @@ from fedlore_coke.blend.limits import (
     lattice_size,
     tidy,
 )
-from fedlore_coke.blend.search import LIGHT, Field, SearchResult, explore, search_blends, sweep
+from fedlore_coke.blend.search import (
+    LIGHT,
+    Field,
+    SearchResult,
+    _starts,
+    explore,
+    search_blends,
+    sweep,
+)
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
 
@@ -353,3 +364,62 @@ def test_a_coal_that_must_be_in_is_in_whatever_its_weight():
     shares, kept = fit_lots(np.array([[1.0, 3.0, 0.0], [0.0, 1.0, 0.0], [2.0, 1.0, 1.0]]), free)
     assert kept.tolist() == [True, False, True]  # one coal alone may be half of it at most
     assert np.allclose(shares[0], [0.5, 0.5, 0]) and np.allclose(shares[2], [0.5, 0.25, 0.25])
+
+
+def verdicts(**changed):
+    """Five blends: one that is good, and four that lack one thing each."""
+    values = {
+        "chance": np.array([[0.95, 0.1], [0.5, 0.9], [0.95, 0.9], [0.95, 0.9], [0.95, 0.9]]),
+        "stray": np.array([[0.0, 1.0], [0, 0], [0.25, 0], [0, 0], [0, 0]]),
+        "outside": np.array([0.0, 0.0, 0.0, 0.5, 0.0]),
+        "refused": np.zeros(5, bool),
+        "margins": np.array([[0.0], [1.0], [1.0], [1.0], [-0.3]]),
+    }
+    return JudgedBlends(**values | changed)
+
+
+def test_what_is_good_and_what_a_blend_lacks():
+    goal = Goal(confidence=0.9, worst_case=True)
+    assert verdicts().good(goal).tolist() == [True] + [False] * 4
+    short = (math.log(9) - math.log(1)) / 4  # of 0.9 against 0.5
+    assert verdicts().lack(goal).tolist() == pytest.approx([0, short, 1.0, 2.0, 0.3], abs=1e-5)
+    mild = replace(goal, worst_case=False, scope=False)
+    assert verdicts().good(mild).tolist() == [True, False, True, True, False]
+    assert verdicts().lack(mild).tolist() == pytest.approx([0, short, 0, 0, 0.3], abs=1e-5)
+    other = replace(goal, place=1, confidence=0.8)
+    assert verdicts().good(other).tolist() == [False, True, True, False, False]
+    edge = verdicts(chance=np.array([[0.9 + d, 0] for d in (0, 5e-7, 2e-6, 0.1, 0.1)]))
+    assert edge.good(replace(mild, worst_case=False)).tolist() == [False, False, True, True, False]
+    sure = verdicts(chance=np.array([[1.0 - d, 0] for d in (0, 1e-9, 0, 0, 0)]))
+    assert sure.good(replace(mild, confidence=1.0)).tolist()[:2] == [True, False]
+
+
+def test_the_logarithm_of_odds_is_cut_off_far_out():
+    found = logit(np.array([0.5, 0.9, 0.1, 0.0, 1.0]))
+    far = math.log((1 - 1e-9) / 1e-9)
+    assert found.tolist() == pytest.approx([0.0, math.log(9), -math.log(9), -far, far])
+
+
+def test_blends_are_put_in_an_order_of_price_among_the_good_and_of_lack_among_the_others():
+    shares = np.eye(5)
+    field = Field(None, Goal(confidence=0.9), None, np.array([5.0, 1.0, 2.0, 3.0, 4.0]))
+    found = field.better(shares, verdicts())
+    lack = verdicts().lack(field.goal)
+    wanted = [5.0, 6 * (2 + lack[1]), 2.0, 6 * (2 + lack[3]), 6 * (2 + lack[4])]
+    assert found.tolist() == pytest.approx(wanted)
+
+
+def test_a_search_starts_from_cheap_blends_that_lack_little_with_different_coals():
+    """By rank, and by prices to which a lack adds little or much of their span."""
+    field = Field(None, Goal(), None, np.array([1.0, 2.0, 3.0, 4.0, 9.0]))
+    lacks = np.array([0.9, 0.5, 0.0, 0.1, 0.0])
+    seen = SimpleNamespace(lack=lambda goal: lacks)
+    order = np.array([5.0, 4.0, 1.0, 3.0, 2.0])
+    # the two first of the order; at 3.16, 3.2 and 3 the third; at 22.6, 14 and 3 the third again
+    assert _starts(field, np.eye(5), seen, order, 4).argmax(1).tolist() == [2, 4]
+    lacks[:] = [0.5, 0.5, 1.0, 0.1, 0.0]  # 2.2 of the first is least; then 6.4 of the fourth
+    assert _starts(field, np.eye(5), seen, order, 4).argmax(1).tolist() == [2, 4, 0, 3]
+    assert _starts(field, np.eye(5), seen, order, 8).argmax(1).tolist() == [2, 4, 3, 1, 0]
+    assert len(_starts(field, np.zeros((0, 5)), seen, order, 4)) == 0
+    one = SimpleNamespace(lack=lambda goal: np.zeros(1))
+    assert _starts(field, np.eye(5)[:1], one, order[:1], 8).tolist() == [np.eye(5)[0].tolist()]

@@ -13,8 +13,10 @@ from fedlore.engine.lore.temperature import (
     _Number,
     best_factor,
     number_width,
+    weighed_rows,
 )
 from fedlore.models.distribution import Distribution
+from fedlore.models.own.limits import MOST_WEIGHED
 from fedlore.models.own.linear import Linear
 from fedlore.models.own.members import ClassMember, OrderMember
 from fedlore.models.own.mixture import NumberMixture, mix
@@ -114,3 +116,11 @@ def test_too_few_rows_keep_the_widest_that_any_needs():
 
 def test_without_members_nothing_is_sharpened():
     assert best_factor([], {}, torch.zeros(0, dtype=torch.long)) == 1.0
+
+
+def test_of_many_rows_evenly_spaced_ones_are_weighed():
+    few, many = torch.arange(40) % 5 != 0, torch.arange(40_000) % 5 != 0
+    assert weighed_rows(few) is few
+    kept = weighed_rows(many)
+    assert MOST_WEIGHED / 2 < int(kept.sum()) <= MOST_WEIGHED and not (kept & ~many).any()
+    assert int(kept[:20_000].sum()) == pytest.approx(int(kept[20_000:].sum()), abs=1)

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -19,7 +20,15 @@ from fedlore.models.own import (
     own_numbers,
     own_order,
 )
-from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
+from fedlore.models.own.baseline import (
+    ALONE,
+    FOLDS,
+    HEARING,
+    OVER,
+    fold_seed,
+    predict_held_out,
+    try_family,
+)
 from fedlore.models.own.gaussian import GaussianLearner
 from fedlore.models.own.linear import Ridge
 from fedlore.models.own.members import ClassMember, see_classes, see_numbers, see_order
@@ -90,6 +99,37 @@ def test_no_fit_of_cross_validation_learns_from_more_rows_than_the_cap(monkeypat
     y = known.y.unsqueeze(1)
     predict_held_out(Counting(""), see_numbers(known), y, folds(60, seed=0), ALONE, (0.1,))
     assert seen == [(16, 12)] * FOLDS  # every third of 48, and all that were left out are judged
+
+
+def test_of_many_rows_the_first_fold_chooses_mode_and_setting(monkeypatch):
+    known, asked = numbers(), []
+    monkeypatch.setattr(baseline, "HALVED_FROM", 60)
+
+    class Counting(Ridge):
+        def trace(self, inputs, target, at, settings):
+            asked.append(len(settings))
+            return super().trace(inputs, target, at, settings)
+
+    def target(mode):
+        return (known.y - known.said if mode.over else known.y).unsqueeze(1)
+
+    (one,) = try_family(
+        Counting(""),
+        see_numbers(known),
+        target,
+        folds(60, seed=0),
+        (HEARING, OVER, ALONE),
+        partial(baseline._judge_number, known),
+    )
+    every = len(Ridge("").settings)
+    assert asked == [every] * 3 + [1] * (FOLDS - 1)
+    assert one.mode != ALONE  # the expert is most of it
+    assert one.judged.error == pytest.approx(float((one.judged.held - known.y).square().mean()))
+    alike = predict_held_out(
+        Ridge(""), see_numbers(known), target(one.mode), folds(60, seed=0), one.mode, [one.setting]
+    )
+    within = known.sets.nearest(alike[0].squeeze(1))
+    assert torch.allclose(one.judged.held, within)
 
 
 def test_numbers_are_held_out_inside_the_range(quick):

@@ -1,12 +1,20 @@
 """Own models are made once in a block that remembers, and anew for anything that differs."""
 
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
 import pytest
 import torch
 
 from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
 from fedlore.models.own import ahead, baseline
-from fedlore.models.own.baseline import once, own_numbers, own_order, remembering
+from fedlore.models.own.baseline import own_numbers, own_order
+from fedlore.models.own.memory import once, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:
@@ -75,3 +83,26 @@ def test_other_processes_make_the_same_models(make, monkeypatch):
         for one, other in zip(own.candidates, alone.candidates, strict=True):
             assert (one.member.name, one.error) == (other.member.name, other.error)
             assert torch.equal(one.held, other.held)
+
+
+KILLED = """
+import os, signal
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from fedlore.models.own import ahead
+with ProcessPoolExecutor(1, get_context("spawn"), ahead._begin, (1,)) as pool:
+    print(pool.submit(os.getpid).result(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow  # two processes load torch
+def test_processes_end_with_a_run_that_was_killed():
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as run:
+        worker = int(run.stdout.readline())
+        try:
+            ended, _, _ = select.select([run.stdout], [], [], 100.0)  # its last writer is gone
+            assert ended
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)

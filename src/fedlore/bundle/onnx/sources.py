@@ -32,7 +32,6 @@ from ...kernel.graph.sources import hide_levels, hit_rules, refuse_rows
 from ...kernel.knowledge import RowTrust
 from ...kernel.schema import Feature
 from ...kernel.sources import ConfusedExpert, Grades, Limits, Prediction, Side, Soft, SoftWeighting
-from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.estimators import TorchModel
@@ -201,7 +200,7 @@ def _limits(model: FormulaRange) -> Limits:
 
 def _soft_table(model: SoftTable) -> Soft:
     shares = np.array([model.confidences[index] for index in model.table.order])
-    return Soft(table_of(model.table), shares)
+    return Soft(model.table.kernel_source, shares)
 
 
 def _soft_formulas(model: SoftFormulas) -> Soft:
@@ -209,8 +208,8 @@ def _soft_formulas(model: SoftFormulas) -> Soft:
 
 
 def _average(model: Average) -> Side:
-    weights = model.weights or (1.0,) * len(model.predictions)
-    return Side(model.predictions, "average", weights=tuple(weights))
+    weights = model.weights or (1.0,) * len(model.parts)
+    return Side(model.parts, "average", weights=tuple(weights))
 
 
 def _confused_expert(model: Recalibrated) -> ConfusedExpert:
@@ -221,13 +220,13 @@ def _confused_expert(model: Recalibrated) -> ConfusedExpert:
 
 #: The models that the kernel knows, as it knows them; what they combine are still models.
 FORMS: dict[type, Callable[[Any], Any]] = {
-    Table: table_of,
+    Table: lambda table: table.kernel_source,
     GradedFormula: _graded,
     SoftFormula: _graded,
     FormulaRange: _limits,
-    AllOf: lambda model: Side(model.ranges, "all", model.empty),
-    AnyOf: lambda model: Side(model.ranges, "any"),
-    FirstOf: lambda model: Side(model.predictions, "first"),
+    AllOf: lambda model: Side(model.parts, "all", model.empty),
+    AnyOf: lambda model: Side(model.parts, "any"),
+    FirstOf: lambda model: Side(model.parts, "first"),
     Average: _average,
     Recalibrated: _confused_expert,
     Softened: lambda model: SoftWeighting(model.expert, [FORMS[type(r)](r) for r in model.ranges]),
@@ -369,7 +368,7 @@ def _of_number(catalog: dict[type, Any], model: Any) -> Callable[..., Any]:
 
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
-    table = table_of(model.table)
+    table = model.table.kernel_source
     values = [model.sets[min(rule.outcome)][0][0] for rule in table.rules]
     return table_point(rows, table, values)
 
@@ -391,7 +390,7 @@ def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
 
 
 def _interval_table(rows: Rows, model: NumberTable) -> SetNodes:
-    table = table_of(model.table)
+    table = model.table.kernel_source
     return table_set(rows, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
 
@@ -442,7 +441,7 @@ def _count_source(rows: Rows, model: Any) -> Value | None:
         looks = np.zeros((1, rows.width))
         looks[0, list(list_columns(model, rows.width))] = 1.0
         return _holes(rows) * build.constant(looks)
-    known = table_of(table)
+    known = table.kernel_source
     asks = np.zeros((len(known.rules), rows.width))
     for place, rule in enumerate(known.rules):
         asks[place, list(rule.spans)] = 1.0

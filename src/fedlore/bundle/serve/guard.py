@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse
 
 from ...errors import ConfigError, FedloreError
 from ...look.page import THEME
-from ...words import LANGUAGES
+from ...words import TAGS, read_language
 
 SHORTEST = 16  # characters of a token
 
@@ -274,9 +274,11 @@ class Page:
         script += monitor
         own = {
             tag: {
-                english: text for english, text in words.TEXTS.items() if english in html + script
+                english: text
+                for english, text in read_language(tag).texts.items()
+                if english in html + script
             }
-            for tag, words in LANGUAGES.items()
+            for tag in TAGS
         }
         return Page.join(html, THEME + style, script.replace("/*texts*/{}", json.dumps(own)))
 

@@ -74,6 +74,7 @@ from .temperature import (
     number_width,
     root_miss,
     temper,
+    weighed_rows,
 )
 
 LOCAL_BEST, MIXTURE = "local best", "mixture"
@@ -163,8 +164,8 @@ class Stack(ABC):
 
     def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
         """The weights of members by these rows, (j,)."""
-        said, start = [m.oof[rows] for m in members], first_weights(members, self.start)
-        found = self.find_weights(said, self.y[rows], start)
+        rows, start = weighed_rows(rows), first_weights(members, self.start)
+        found = self.find_weights([m.oof[rows] for m in members], self.y[rows], start)
         return lift_expert([m.name for m in members], found, self.knowledge.least_trust)
 
     @staticmethod

@@ -19,6 +19,7 @@ from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
 from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
 from ...models.distribution import Distribution
+from ...models.own.limits import MOST_WEIGHED, thin
 from ...models.own.mixture import NumberMixture, mix
 from ...models.regressor import LEVEL, NOMINAL, SCORED_LEVELS
 from .report import StackMember, Verdict, list_parts
@@ -31,6 +32,16 @@ _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
 _NETWORK: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of logits
 #: Of a number, times the root of the mean squared miss.
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
+
+
+def weighed_rows(rows: Tensor) -> Tensor:
+    """Of these rows, (n,) bool, at most so many, evenly spaced: a bound on time."""
+    found = rows.nonzero().squeeze(1)
+    if len(found) <= MOST_WEIGHED:
+        return rows
+    kept = torch.zeros_like(rows)
+    kept[found[thin(len(found), MOST_WEIGHED)]] = True
+    return kept
 
 
 def temper(member: StackMember, factor: float) -> Tensor:
@@ -59,8 +70,8 @@ def best_factor(
     total = sum(share[member.name] for member in kept)
     weights = [share[member.name] / total for member in kept]
     weights[0] += 1.0 - sum(weights)
-    if rows is not None:
-        kept, y = [replace(member, oof=member.oof[rows]) for member in kept], y[rows]
+    rows = weighed_rows(torch.ones(len(y), dtype=torch.bool) if rows is None else rows)
+    kept, y = [replace(member, oof=member.oof[rows]) for member in kept], y[rows]
 
     def cost(factor: float) -> float:
         parts = torch.stack([temper(member, factor).exp() for member in kept])

@@ -10,7 +10,7 @@ from torch import nn
 
 from ...answers import Bins
 from ...core.aggregate import aggregate_of
-from ...core.history import Row
+from ...core.history import Row, tell_step
 from ...core.lipschitz import keeps_shapes
 from ...core.nets import server
 from ...core.tree import Params, Payload
@@ -69,7 +69,10 @@ class InProcess:
         if task.kind in LORE_TASKS:
             if task.trial:
                 self._end(Trial.read(task.trial), task)
-            yield from (self._clients[name].answer(task) for name in to)
+            for count, name in enumerate(to, 1):
+                yield self._clients[name].answer(task)
+                if task.kind == "ensemble":
+                    tell_step(f"ensembles of {count} of {len(to)} sites")
         else:
             yield from self._engine_of(Trial.read(task.trial)).exchange(task, to)
 

@@ -32,7 +32,7 @@ wait = 300.0              # seconds to wait for them
 out = {out}           # journal, scores and shared weights, where the SuperLink runs
 rounds = 0                # in place of those in federation.toml
 resume = false            # go on after the last round in the journal
-simulate = ""             # flwr run . local-simulation: the folder of the sites' folders
+simulate = ""             # flwr run . local: the folder of the sites' folders
 """
 
 SERVER = '''\

@@ -17,7 +17,7 @@ from ...kernel.schema import Feature
 from ...kernel.sheets import EXTRAS, OUTCOMES
 from ..files import feature_values
 from ..tables.sheets import csv_bytes
-from .feel import Literal, Tests, level_of, parse_list, parse_literal, parse_tests
+from .feel import Literal, Tests, kind_of, level_of, parse_list, parse_literal, parse_tests
 from .parse import DmnColumn, DmnFile, DmnRule, DmnTable
 
 TABLE = "rules.csv"
@@ -178,7 +178,7 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
         remarks.append(f"input '{column.name}' is called '{name}' here, in rules and in rows")
     unit = re.search(r"\[([^\[\]]*)\]\s*$", column.label)
     named = list(dict.fromkeys(value for one in tests for value in one.values))
-    kinds = {_kind(value) for value in named} | {"number" for one in tests if one.spans}
+    kinds = {kind_of(value) for value in named} | {"number" for one in tests if one.spans}
     kind = column.kind or (kinds.pop() if len(kinds) == 1 else "")
     if not kind:
         raise KnowledgeError(
@@ -186,15 +186,15 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
             if kinds
             else f"input '{column.name}' has no type, and no rule says one"
         )
-    unsaid = _limits(column, remarks)
+    span, listed = _limits(column, remarks)
     if kind == "number":
-        low, high = unsaid if isinstance(unsaid, tuple) else (-math.inf, math.inf)
+        low, high = span or (-math.inf, math.inf)
         return Feature(name, unit[1] if unit else "", low, high, column=title)
     if kind == "boolean":
         return Feature(name, levels=("false", "true"), column=title)
-    levels = list(dict.fromkeys(map(level_of, unsaid if isinstance(unsaid, list) else named)))
+    levels = list(dict.fromkeys(map(level_of, listed or named)))
     extra = [level_of(value) for value in named if level_of(value) not in levels]
-    if not isinstance(unsaid, list) or extra:
+    if not listed or extra:
         said = ", ".join(map(repr, extra or levels)) or "none"
         remarks.append(
             f"input '{column.name}' does not list all its values: its levels are those that rules "
@@ -205,21 +205,23 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
     return Feature(name, levels=(*levels, *extra), column=title)
 
 
-def _limits(column: DmnColumn, remarks: list[str]) -> tuple[float, float] | list[Literal] | None:
+def _limits(
+    column: DmnColumn, remarks: list[str]
+) -> tuple[tuple[float, float] | None, Sequence[Literal]]:
     """The scope or the levels that a column allows."""
     try:
         said = parse_tests(column.values)
         if said is None:
-            return None
+            return None, ()
         if said.values and not said.negated:
-            return list(said.values)
+            return None, said.values
         (span,) = said.spans
         if not said.negated and span.start.value < span.stop.value:
-            return span.start.value, span.stop.value
+            return (span.start.value, span.stop.value), ()
     except (KnowledgeError, ValueError):
         pass
     remarks.append(f"the limits {short(column.values)} of '{column.name}' are no range or list")
-    return None
+    return None, ()
 
 
 def _cell(test: Tests | None, feature: Feature, rule: DmnRule) -> str:
@@ -229,12 +231,6 @@ def _cell(test: Tests | None, feature: Feature, rule: DmnRule) -> str:
         return test.cell(feature)
     except KnowledgeError as error:
         raise KnowledgeError(f"the rule in line {rule.line}, '{feature.name}': {error}") from None
-
-
-def _kind(value: Literal) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number"
 
 
 def named_as(text: str) -> str:
@@ -274,7 +270,7 @@ class _Answers:
             return _own_answers(table, output)
         said = [_outcome(rule, place, row) for row, rule in enumerate(table.rules, 1)]
         usual = parse_literal(output.default) if output.default else None
-        kinds = {_kind(value) for value in [*said, *([] if usual is None else [usual])]}
+        kinds = {kind_of(value) for value in [*said, *([] if usual is None else [usual])]}
         if len(kinds) > 1:
             raise KnowledgeError(f"output '{output.name}' has values of several types")
         ranked = _ranked(output)
@@ -331,7 +327,7 @@ def _policy(
             raise KnowledgeError("PRIORITY needs a list of output values that names every output")
         return "priority", [float(ranked.index(value) + 1) for value in said]
     if table.hit == "COLLECT" and table.aggregation:
-        if table.aggregation not in ("MIN", "MAX") or _kind(said[0]) != "number":
+        if table.aggregation not in ("MIN", "MAX") or kind_of(said[0]) != "number":
             raise KnowledgeError(
                 f"COLLECT with {table.aggregation[:20]} reckons with the outputs of several rules: "
                 "only MIN and MAX of numbers have a counterpart"
@@ -355,13 +351,13 @@ def _answer_values(
 ) -> dict[str, Any]:
     """Classes and their label, or the target of a number."""
     label = named_as(output.name)
-    if _kind(said[0]) == "number":
+    if kind_of(said[0]) == "number":
         numbers = [float(value) for value in said]
         low, high = min(numbers), max(numbers)
         return {"target": {"name": label, "lower": low, "upper": high if high > low else low + 1.0}}
-    if _kind(said[0]) == "boolean":
+    if kind_of(said[0]) == "boolean":
         return {"label": label, "classes": ["false", "true"]}
-    known = [*(value for value in ranked if isinstance(value, str)), *map(str, said)]
+    known = [*(str(value) for value in ranked if kind_of(value) == "string"), *map(str, said)]
     classes = list(dict.fromkeys(known))
     if len(classes) < 2:
         raise KnowledgeError(f"output '{output.name}' has one value only: there is nothing to tell")
@@ -370,9 +366,9 @@ def _answer_values(
 
 def _text(value: Literal) -> str:
     """An outcome as a cell."""
-    if isinstance(value, bool | str):
-        return bare_name(level_of(value))
-    return number(value)
+    if kind_of(value) == "number":
+        return number(float(value))
+    return bare_name(level_of(value))
 
 
 def _own_answers(table: DmnTable, output: DmnColumn) -> _Answers:

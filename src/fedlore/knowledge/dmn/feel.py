@@ -81,7 +81,12 @@ def level_of(value: Literal) -> str:
     >>> level_of(True), level_of("seam A")
     ('true', 'seam A')
     """
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if kind_of(value) == "boolean" else str(value)
+
+
+def kind_of(value: Literal) -> str:
+    """The type of a literal, as FEEL calls it."""
+    return {bool: "boolean", str: "string"}.get(type(value), "number")
 
 
 def parse_literal(text: str) -> Literal:
@@ -175,9 +180,9 @@ def _test(tokens: list[Token], text: str) -> tuple[list[Span] | None, Literal | 
 
 
 def _equal(value: Literal) -> tuple[list[Span] | None, Literal | None]:
-    if isinstance(value, bool | str):
+    if kind_of(value) != "number":
         return None, value
-    return [Span(Cut(value, False), Cut(value, True))], None
+    return [Span(Cut(float(value), False), Cut(float(value), True))], None
 
 
 _SPANS: dict[str, Callable[[float], list[Span]]] = {
@@ -192,9 +197,9 @@ _SPANS: dict[str, Callable[[float], list[Span]]] = {
 def _compare(op: str, value: Literal, text: str) -> tuple[list[Span] | None, Literal | None]:
     if op == "=":
         return _equal(value)
-    if isinstance(value, bool | str):
+    if kind_of(value) != "number":
         raise KnowledgeError(f"{short(text)} puts texts in an order, which levels do not have here")
-    return _SPANS[op](value), None
+    return _SPANS[op](float(value)), None
 
 
 def _range(tokens: Sequence[Token], text: str) -> Span:

@@ -10,13 +10,13 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from ...errors import KnowledgeError
-from ...kernel.cells import START, STOP, Condition, Levels, Span, number
+from ...kernel.cells import START, STOP, Condition, Span, number
 from ...kernel.schema import Feature, Schema
 from ..content import Packed, Where
 from ..files import KnowledgeDocument, describe_day, pack_knowledge, read_document, setting_of
 from ..models import Knowledge
 from ..sources.catalog import open_source
-from ..sources.table import is_of_number, own_name
+from ..sources.table import own_name
 from .convert import named_as
 from .feel import quote
 from .parse import OWN, VERSIONS
@@ -82,7 +82,7 @@ def _decision(name: str, side: str, model: Any, document: KnowledgeDocument, num
     own_text = "".join(f" fedlore:{key}={quoteattr(text)}" for key, text in own.items())
     cells = model.cells()
     notes = [title for title in ("rule", "note", "confidence") if title in cells[0]]
-    numeric = is_of_number(model) and side == "predict"
+    numeric = model.of_number and side == "predict"
     lines = [
         f'  <decision id="decision{number_of}" name={quoteattr(name)}>',
         f'    <variable name={quoteattr(schema.label)} typeRef="{_type(numeric)}"/>',
@@ -152,7 +152,7 @@ def _tests(condition: Condition | None, feature: Feature) -> str:
     """A condition as unary tests."""
     if condition is None:
         return "-"
-    if isinstance(condition, Levels):
+    if condition.chosen:
         return ", ".join(_level(feature.levels[index], feature) for index in condition.chosen)
     if condition.spans == (Span(START, STOP),):
         return "<= 0, > 0"  # any number, but not a missing one

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from ...answers import Bins, Measured
 from ...core.examples import Examples
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.dates import day_of, split_source
 from ...kernel.findings import Finding, Place, errors
-from ..audit import Audit, NumberAudit
+from ..audit import Audit
 from ..content import FILE, Files, Where, files_at
 from ..files import KnowledgeDocument, assemble, pack_whole, read_document, setting_of
 from ..models import Knowledge
@@ -20,10 +21,10 @@ from ..protocols import kind_of
 from ..soft import split_ranges
 from ..sources.catalog import examine_source, kind_of_model, leaves, naming
 from ..sources.kind import Asked, Setting
+from ..sources.reasons import count_unapplied
 from ..tables.soft import SoftTable
 from ..tables.table import Table
 from ..timeline import Timeline, members_on
-from .absent import lint_absent
 from .data import lint_data
 from .dates import lint_dates
 from .examples import Expectation, check_examples, read_examples
@@ -40,7 +41,7 @@ class Checkup:
     findings: list[Finding]
     knowledge: Knowledge | None = None
     tables: list[Table | SoftTable] = field(default_factory=list)
-    audit: Audit | NumberAudit | None = None
+    audit: Audit | None = None
     examples: tuple[Expectation, ...] = ()  # the expert's own, where they can be read
 
     @property
@@ -111,7 +112,7 @@ def _check_day(
     place = Place(name)
     with naming(name):
         knowledge = Knowledge(**assemble(document, predict, ranges))
-    tables = [one for one in (*predict, *ranges) if isinstance(one, Table | SoftTable)]
+    tables = [one for one in (*predict, *ranges) if hasattr(one, "table") and not one.of_number]
     always, mostly = split_ranges(ranges)
     sources = Sources(
         document.schema,
@@ -127,7 +128,7 @@ def _check_day(
     findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
     findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
-    findings += lint_absent(knowledge, place)
+    findings += _absent(knowledge, place)
     return Checkup(findings, knowledge, tables)
 
 
@@ -156,6 +157,18 @@ def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[F
     if any(kind_of(model) == "statistical" for model in ranges):
         findings.append(Finding("info", "statistical", place))
     return findings
+
+
+def _absent(known: Knowledge, place: Place) -> Iterator[Finding]:
+    """Each absent feature, and how many rules and formulas need it."""
+    schema = known.require_schema()
+    if not schema.absent:
+        return
+    nothing = torch.full((1, len(schema.features)), torch.nan)
+    needed = count_unapplied((known.range, known.prediction), nothing)[0].tolist()
+    for name in schema.absent:
+        args = {"feature": name, "rules": needed[schema.column(name)]}
+        yield Finding("info", "absent", Place(place.file, column=name), args)
 
 
 def _examples(

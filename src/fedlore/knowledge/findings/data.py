@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from ...answers.axis import find_outside
 from ...core.examples import Examples
 from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Place, Severity
-from ...kernel.schema import Schema
-from ..audit import Audit, NumberAudit, audit_numbers
+from ...kernel.schema import Feature, Schema
+from ..audit import Audit, audit_numbers
 from ..models import Knowledge
 from ..protocols import Conflict
 from ..soft import has_soft
@@ -39,11 +39,11 @@ _FIRST = 2  # the row of a file below its header
 
 def lint_data(
     known: Knowledge, data: Examples | Measured, file: str
-) -> tuple[list[Finding], Audit | NumberAudit | None]:
+) -> tuple[list[Finding], Audit | None]:
     """What is found in data, and counts over them where they can be read."""
     schema = known.require_schema()
     found = [*_scope(schema, data.x, file), *_columns(schema, data, file)]
-    audit: Audit | NumberAudit | None = None
+    audit: Audit | None = None
     try:
         if isinstance(data, Measured):
             assert known.bins is not None  # of a number
@@ -112,7 +112,7 @@ def _classes(known: Knowledge, audit: Audit, data: Examples, file: str) -> Itera
             yield Finding("warning", "weak-expert", Place(file), shares)
 
 
-def _numbers(known: Knowledge, audit: NumberAudit, data: Measured, file: str) -> Iterator[Finding]:
+def _numbers(known: Knowledge, audit: Audit, data: Measured, file: str) -> Iterator[Finding]:
     if audit.beyond and known.bins is not None:
         args = {"count": audit.beyond, "lower": known.bins.lower, "upper": known.bins.upper}
         yield Finding("error", "label-beyond", Place(file), args)
@@ -182,3 +182,17 @@ def _is_label(values: NDArray[np.float64], y: NDArray[np.float64], number: bool)
         return bool(abs(np.corrcoef(values[known], y[known])[0, 1]) > 1 - 1e-12)
     pairs = np.unique(np.stack([values, y]), axis=1).shape[1]
     return bool(pairs == len(np.unique(values)) == len(np.unique(y)) > 2)
+
+
+def check_measure(feature: Feature, there: Any, said: Any, file: str) -> Iterator[Finding]:
+    """Rows that have a feature and another measure of it, (n,) each, held against its error."""
+    both = np.isfinite(there) & np.isfinite(said)
+    if feature.own is None or not both.any():
+        return
+    off = (said - there)[both]
+    far = np.abs(off) > feature.own.within * (1 + 1e-6)
+    args = {"feature": feature.name, "own": feature.own.name, "within": feature.own.within}
+    args |= {"count": int(far.sum()), "rows": len(off), "mean": float(off.mean())}
+    args |= {"most": float(np.abs(off).max())}
+    kind, case = ("warning", "off") if far.any() else ("info", "holds")
+    yield Finding(kind, "measure", Place(file, column=feature.own.name), args, case)  # type: ignore[arg-type]

@@ -92,14 +92,16 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
             found = slope_of(x[part].double(), y[part].double(), column)
             if found is None or piece.sign * found[0] >= -_SURE * found[1]:
                 continue
-            ends = [float(values[part].min()), float(values[part].max())]
             args = {
                 "shape": str(shape),
                 "feature": shape.feature,
                 "rows": int(part.sum()),
                 "slope": found[0],
                 "error": found[1],
-                "between": ends if piece.side else None,
+                "rises": found[0] > 0,
+                "side": piece.side,
+                "low": float(values[part].min()),
+                "high": float(values[part].max()),
             }
             yield Finding("warning", "shape-data", Place(file, column=shape.feature), args)
             break

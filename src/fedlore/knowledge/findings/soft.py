@@ -45,7 +45,9 @@ def lint_soft(
         yield from _weak(model)
         yield from _twice(model) if table.kind == "range" else ()
     rules = sum(c < 1 for model in soft for c in model.confidences)
-    yield Finding("info", "soft", place, {"rules": rules, "formulas": len(both) - len(soft)})
+    formulas = len(both) - len(soft)
+    args = {"rules": rules, "formulas": formulas, "one": rules + formulas == 1}
+    yield Finding("info", "soft", place, args)
     if trust == 0:
         yield Finding("info", "soft-unheard", place)
     outright = [one for one in leaves(*predict) if isinstance(one, Table | GradedFormula)]
@@ -63,6 +65,7 @@ def _weak(model: SoftTable) -> Iterator[Finding]:
                 "rule": model.table.label(index),
                 "share": share,
                 "even": even,
+                "against": share < even,
                 "named": len(rule.outcome),
                 "classes": k,
             }
@@ -113,8 +116,12 @@ def check_soft(known: Knowledge, data: Examples, file: str) -> Iterator[Finding]
         if low <= one.confidence <= high:
             continue
         wrong += 1
+        # two digits, three where two would hide the difference
+        digits = 3 if round(low, 2) <= one.confidence <= round(high, 2) else 2
+        shares = {"was": right / rows, "least": low, "most": high}
         args = {"name": one.name, "share": one.confidence, "right": right, "rows": rows}
-        yield Finding("warning", "confidence", one.place, {**args, "low": low, "high": high})
+        args |= {name: f"{share:.{digits}f}" for name, share in shares.items()}
+        yield Finding("warning", "confidence", one.place, args)
     if found:
         counts = {"found": found, "wrong": wrong, "by_chance": _MISS * found}
         yield Finding("info", "confidences", Place(file), counts)

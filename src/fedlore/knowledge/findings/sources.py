@@ -30,7 +30,7 @@ from ...kernel.prove import always_defined, ask_sources, leaves_range, stays_ins
 from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
-from ..bridge import known_of, source_of, tree_of
+from ..bridge import known_of, source_of
 from ..formulas import (
     Formula,
     FormulaRange,
@@ -38,6 +38,7 @@ from ..formulas import (
     GradeEdges,
     SoftFormula,
     sides_of,
+    tree_of,
 )
 from ..intervals import Between
 from ..limits import never_crossed, never_reached, stays_among, stays_between
@@ -159,7 +160,7 @@ def lint_limits(
 ) -> list[Finding]:
     """Limits that have no value, cross each other, or lie beyond the bounds of a number."""
     spot, sides = place or Place(), zip(("lower", "upper"), limits.sides, strict=True)
-    formulas = {name: side for name, side in sides if isinstance(side, Formula)}
+    formulas = {name: side for name, side in sides if hasattr(side, "tree")}
     found = [_undefined(side, name, spot, budget) for name, side in formulas.items()]
     lower, upper = tree_of(limits.lower), tree_of(limits.upper)
     pairs: list[tuple[str, Tree | None, Tree | None]] = [("limits", lower, upper)]
@@ -301,11 +302,11 @@ def _rule_claims(model: Any, rule: Rule, other: Any, box: Scope) -> Iterator[Ver
         return
     pairs = model.sets[rule.outcome[0]]
     least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
-    lower, upper = other.sides
-    if isinstance(lower, Formula) and math.isfinite(most):
-        yield never_crossed(lower.tree, ("number", most), box, BOXES_PER_RULE)
-    if isinstance(upper, Formula) and math.isfinite(least):
-        yield never_crossed(("number", least), upper.tree, box, BOXES_PER_RULE)
+    lower, upper = map(tree_of, other.sides)
+    if lower is not None and math.isfinite(most):
+        yield never_crossed(lower, ("number", most), box, BOXES_PER_RULE)
+    if upper is not None and math.isfinite(least):
+        yield never_crossed(("number", least), upper, box, BOXES_PER_RULE)
 
 
 def _leaves_range(expert: Any, limits: Any, x: Tensor) -> bool:
@@ -450,4 +451,4 @@ def _formula_in(model: object) -> Formula | None:
 
 def _rules_in(model: object) -> Table | None:
     """The table that a model is made of."""
-    return model.table if isinstance(model, Table | NumberTable) else None
+    return None if getattr(model, "confidences", ()) else getattr(model, "table", None)

@@ -75,5 +75,6 @@ def check_trust(known: Knowledge, data: Examples | Measured, file: str) -> Itera
                 "others": len(there),
                 "here": float(here.mean()),
                 "there": float(there.mean()),
+                "worse": more > 0,
             }
             yield Finding("warning", "trust-data", Place(file), args)

@@ -18,8 +18,7 @@ from ...errors import KnowledgeError
 from ...kernel.cells import single
 from ...kernel.document import TURNING, FeatureShape, Piece
 from ...kernel.schema import Schema
-from ...words import Reason
-from ...words.en import SAME_RANGE
+from ...words import Reason, phrase
 from ..regions import RowRegion
 
 if TYPE_CHECKING:
@@ -232,7 +231,9 @@ def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
 
 def promised_shapes(known: Any) -> list[str]:
     """Each shape, and between which rows it holds where not between all of its region."""
-    return [f"{shape}{'' if kept else SAME_RANGE}" for shape, kept in _each(known)]
+    return [
+        f"{shape}{'' if kept else phrase('part.same-range', 'en')}" for shape, kept in _each(known)
+    ]
 
 
 def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:

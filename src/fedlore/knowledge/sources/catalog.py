@@ -10,7 +10,7 @@ from ...core.plugins import Offer, find_plugins
 from ...errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
-from ..content import Where, files_at, toml_in
+from ..content import Where, files_at, items_in, toml_in
 from ..views import view_keys
 from .conformal import CONFORMAL
 from .entry import ENTRY
@@ -43,18 +43,8 @@ def plugin_names() -> tuple[str, ...]:
 def plugins_in(where: Where) -> tuple[str, ...]:
     """The installed kinds that a knowledge file names, for a policy to judge: nothing is loaded."""
     values = toml_in(*files_at(where))
-    keys = set(_keys([values.get("predict"), values.get("range")]))
+    keys = {key for key, _ in items_in([values.get("predict"), values.get("range")])}
     return tuple(name for name in plugin_names() if name in keys)
-
-
-def _keys(values: Any) -> Iterator[str]:
-    """All keys of tables, wherever they stand."""
-    if isinstance(values, Mapping):
-        yield from values
-        values = list(values.values())
-    if isinstance(values, list):
-        for value in values:
-            yield from _keys(value)
 
 
 def forbidden_in(where: Where, allowed: Collection[str]) -> tuple[str, ...]:

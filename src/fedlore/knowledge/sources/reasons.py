@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +10,7 @@ from ...core.tensors import torch
 from ...kernel.schema import Schema
 from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..missing import allow, find_lacking, hear, is_heard, list_columns
+from ..missing import allow, find_lacking, has_prediction, hear, list_columns
 from ..soft import Softened
 from ..tables.table import Table
 from ..views import Mask, Recalibrated
@@ -27,15 +27,8 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
     """What limits each row, or made the expert say what he says; nothing where he is silent."""
     if model is None or not len(x):
         return [[] for _ in range(len(x))]
-    if isinstance(model, Recalibrated):
-        inner = reasons_of(model.expert, x, asked)
-        return [[Reason("confusion", {"inner": one}) for one in some] for some in inner]
-    if isinstance(model, FirstOf):
-        spoken = [is_heard(p, x) | find_lacking(p, x) for p in model.predictions]
-        said = [reasons_of(p, x, asked) for p in model.predictions]
-        return first_reasons(list(zip(said, spoken, strict=True)), x)
-    if isinstance(model, AllOf | AnyOf | Average | Softened):
-        return join_reasons([reasons_of(part, x, asked) for part in model.parts], x)
+    if type(model) in _JOIN:
+        return _JOIN[type(model)](model, [reasons_of(part, x, asked) for part in model.parts], x)
     kind = kind_of_model(model)
     if kind is not None and kind.words is not None:
         words = kind.words(model, x)
@@ -46,8 +39,29 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
     name = {"model": type(model).__name__}
     if asked in ("range", "set"):
         return [[Reason("range-model", name)] for _ in range(len(x))]
-    heard = is_heard(model, x).tolist()
+    heard = has_prediction(model, x).tolist()
     return [[Reason("prediction-model", name)] if h else [] for h in heard]
+
+
+def _each(model: Any, parts: list[Reasons], x: Tensor) -> Reasons:
+    return join_reasons(parts, x)
+
+
+def _first(model: FirstOf, parts: list[Reasons], x: Tensor) -> Reasons:
+    heard = [has_prediction(part, x) | find_lacking(part, x) for part in model.parts]
+    return first_reasons(list(zip(parts, heard, strict=True)), x)
+
+
+def _confused(model: Recalibrated, parts: list[Reasons], x: Tensor) -> Reasons:
+    return [[Reason("confusion", {"inner": one}) for one in some] for some in parts[0]]
+
+
+#: How the reasons of what is combined become those of the whole.
+_JOIN: dict[type, Callable[[Any, list[Reasons], Tensor], Reasons]] = {
+    **dict.fromkeys((AllOf, AnyOf, Average, Softened), _each),
+    FirstOf: _first,
+    Recalibrated: _confused,
+}
 
 
 def forbidden_words(known: Knowledge, x: Tensor) -> list[str]:
@@ -81,11 +95,10 @@ def count_unapplied(models: Iterable[Any], x: Tensor) -> Tensor:
             columns = list(model.columns)
             found[:, columns] += count_unapplied([model.model], x[:, columns])
             continue
-        table = getattr(model, "table", model)
-        parts = parts_of(model)
+        table, parts = getattr(model, "table", None), parts_of(model)
         if parts is not None:
             found += count_unapplied(parts, x)
-        elif isinstance(table, Table):
+        elif table is not None:
             found += _count_rules(table, x)
         else:
             looks = torch.zeros(x.shape[1], dtype=torch.bool)

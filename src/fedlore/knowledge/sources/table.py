@@ -20,7 +20,7 @@ from ...kernel.measures import widen_rules
 from ...kernel.schema import Schema
 from ...kernel.sheets import MOST_RULES, Rule, Sheet, refusal
 from ...words import Reason
-from ..missing import is_heard
+from ..missing import has_prediction
 from ..tables.numbers import NumberTable, parse_numbers_table
 from ..tables.sheets import (
     TableReading,
@@ -68,14 +68,14 @@ def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
 
 def _widen(model: Any, setting: Setting) -> Any:
     """A range whose rules hold for sure, where other measures stand for features and err."""
-    table = model.table if isinstance(model, NumberTable) else model
-    if not isinstance(table, Table) or table.kind != "range":
+    table = model.table
+    if model.confidences or table.kind != "range":
         return model
     rules = widen_rules(table.rules, setting.errors, table.policy, table.name)
     if rules == table.rules:
         return model
     found = replace(table, rules=rules)
-    return replace(model, table=found) if isinstance(model, NumberTable) else found
+    return replace(model, table=found) if model.of_number else found
 
 
 def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
@@ -88,17 +88,12 @@ def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
 def _write(model: Any, inner: object) -> dict[str, Any]:
     table, cells = model.table, model.cells()
     check: Callable[[], None] = partial(check_written, model)
-    if is_of_number(model):
+    if model.of_number:
         check = partial(_read_again, table, cells)
     lines = _in_their_rows(cells, table.rules)
     file = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
     shares = {"confidence": min(model.confidences)} if model.confidences else {}
     return {"table": file, "hit": table.policy, **shares}
-
-
-def is_of_number(model: object) -> bool:
-    """Whether the rules of a table name numbers, or intervals of them."""
-    return isinstance(model, NumberTable)
 
 
 def _read_again(table: Table, cells: list[list[str]]) -> None:
@@ -147,14 +142,14 @@ def own_name(name: str) -> str:
 
 def _words(model: Any, x: Tensor) -> Reasons:
     """The rules that hit a range's rows; the rule that speaks in a prediction's."""
-    table, numbers = model.table, is_of_number(model)
+    table, numbers = model.table, model.of_number
     if model.confidences:
         return _rules(table, x, model.speaking(x), confidences=model.confidences)
     if table.kind == "range":
         every = None if numbers else len(table.schema.classes)
         return _rules(table, x, table.hits(x), every=every, texts=numbers)
     # a hole may leave open who speaks
-    speaking = table.first_of(table.hits(x) & is_heard(table, x).unsqueeze(1))
+    speaking = table.first_of(table.hits(x) & has_prediction(table, x).unsqueeze(1))
     return _rules(table, x, speaking, texts=numbers)
 
 

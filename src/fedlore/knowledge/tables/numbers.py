@@ -35,6 +35,7 @@ class NumberTable:
 
     table: Table  # its classes are the outcomes' texts
     sets: tuple[tuple[tuple[float, float], ...], ...]  # the intervals of each class
+    of_number: ClassVar[bool] = True
     confidences: ClassVar[tuple[float, ...]] = ()  # its rules always hold
 
     def __call__(self, x: Tensor, /) -> Any:
@@ -78,7 +79,6 @@ class NumberTable:
         return found
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on."""
         return self.table.looks_at(width)
 
 

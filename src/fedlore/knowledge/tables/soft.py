@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
@@ -35,6 +35,8 @@ class SoftTable:
     Of a prediction table one rule speaks, as its hit policy says, and one of confidence 1 names its
     class outright; called on rows it is a P-KM. Of a range table each rule that hits weighs in.
     """
+
+    of_number: ClassVar[bool] = False
 
     table: Table  # the rules as if they always held
     confidences: tuple[float, ...]  # one per rule, in (0, 1]; 1: it always holds
@@ -79,7 +81,6 @@ class SoftTable:
         return rows.to(row_dtype(x))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on, or the range looks at."""
         return join_columns(filter(None, (self.table, self.within)), width)
 
     def unsure(self, x: Tensor) -> Tensor:
@@ -112,14 +113,12 @@ class SoftTable:
         return [[*row, share] for row, share in zip(self.table.cells(), shares, strict=True)]
 
     def statements(self, x: Tensor) -> Iterator[Statement]:
-        """Each rule on rows, in the order of the table; one that always holds among them."""
         spoken, named = self.speaking(x), self.table.named.to(x.device)
         for index, (rule, share) in enumerate(zip(self.table.rules, self.confidences, strict=True)):
             name = self.table.label(index)
             yield Statement(name, rule.place, share, spoken[:, index], named[index : index + 1])
 
     def split(self) -> tuple[list[Any], list[SoftTable]]:
-        """The rules of a range table that always hold, and those that do in most cases only."""
         rules = list(zip(self.table.rules, self.confidences, strict=True))
         hard = tuple(rule for rule, share in rules if share == 1.0)
         soft = replace(self.table, rules=tuple(rule for rule, share in rules if share < 1.0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ...kernel.cells import TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import DATES, POLICIES, Rule, TablePolicy, speaking_order
+from ...kernel.sources import Table as KernelTable
 from ..missing import find_lacking
 from .program import TableProgram, row_dtype
 
@@ -40,6 +41,9 @@ class Table:
     `intersect`: classes that every hitting rule allows; `union`: those that one allows. No hit
     allows all.
     """
+
+    of_number: ClassVar[bool] = False
+    confidences: ClassVar[tuple[float, ...]] = ()  # its rules always hold
 
     schema: Schema
     rules: tuple[Rule, ...]
@@ -68,7 +72,6 @@ class Table:
         return said
 
     def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some rule has a condition on."""
         return self._columns
 
     @cached_property
@@ -149,9 +152,9 @@ class Table:
         return self
 
     @property
-    def confidences(self) -> tuple[float, ...]:
-        """In which share of cases each rule holds; none are stated of rules that always do."""
-        return ()
+    def kernel_source(self) -> KernelTable:
+        rules = [self.rules[index] for index in self.order]
+        return KernelTable(self.name, rules, self.policy, len(self.schema.classes))
 
     @property
     def place(self) -> Place:

@@ -6,7 +6,6 @@ from .baseline import (
     own_classes,
     own_numbers,
     own_order,
-    remembering,
 )
 from .members import (
     ClassMember,
@@ -16,6 +15,7 @@ from .members import (
     read_own_members,
     write_own_members,
 )
+from .memory import remembering
 from .mixture import Mixture, NumberMixture, class_weights, number_weights, start_weights
 
 _FAULT = "local-baseline"  # the code of errors raised here

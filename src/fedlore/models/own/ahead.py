@@ -1,12 +1,14 @@
 """Own models of several sites at a time, in processes; `fedlore run` asks for it."""
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from ...core.history import tell_step
 from ...errors import FedloreError
-from . import baseline
+from . import baseline, memory
 
 _PROCESSES: ContextVar[int] = ContextVar("processes for own models", default=1)
 _WORTH = 10_000  # values of all sites' rows below which starting processes takes longer
@@ -46,7 +48,7 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
         jobs = [pool.submit(_work, make.__name__, _as_arrays(call)) for call in calls]
         try:
             for done, (job, (args, named)) in enumerate(zip(jobs, calls, strict=True), 1):
-                baseline.keep(make, args, named, _as_tensors(job.result()))
+                memory.keep(make, args, named, _as_tensors(job.result()))
                 tell_step(f"own models of {named['site']}", done=done, total=len(calls))
         except (FedloreError, BrokenExecutor):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -60,6 +62,15 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
 def _begin(threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who pressed it is told by the first process
     torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A run that was killed cannot end its processes, which would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(name: str, call: Any) -> Any:

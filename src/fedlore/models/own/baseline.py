@@ -1,14 +1,10 @@
 """The local baseline: a site's own learners, cross-validated, and the best of them."""
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial, wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,16 +17,15 @@ from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
 from .bent import TurningLearner, cut_at_turns
-from .gaussian import MOST_ROWS, GaussianLearner
+from .gaussian import GaussianLearner
+from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, thin
 from .linear import (
-    MOST_TRIED,
     Family,
     LogisticLearner,
     OrdinalLinear,
     Ridge,
     SignedLinear,
     log_masses,
-    thin,
 )
 from .members import (
     HEARD_OF_ORDER,
@@ -48,6 +43,7 @@ from .members import (
     smooth_votes,
     within,
 )
+from .memory import once
 from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
@@ -91,7 +87,9 @@ class FamilyTrial:
         return self.family.name + self.mode.words
 
 
-_Judge = Callable[[Tensor], JudgedOutputs]  # (n, o) out-of-fold outputs
+# (m, o) out-of-fold outputs of some rows, and which rows those are
+_Judge = Callable[[Tensor, Tensor | slice], JudgedOutputs]
+_ALL = slice(None)
 
 
 def folds(rows: int, *, seed: int, site: str = "") -> Tensor:
@@ -119,18 +117,52 @@ def try_family(
     modes: Sequence[Mode],
     judge: _Judge,
 ) -> list[FamilyTrial]:
-    """One entry per mode; the first mode tries every setting, the others those near its best."""
+    """One entry per mode; the first mode tries every setting, the others those near its best.
+
+    Of many rows there is one entry: what the first fold favours is tried on the other folds.
+    """
+    if len(part) >= HALVED_FROM:
+        return [_try_by_first_fold(family, sight, target, part, modes, judge)]
     found: list[FamilyTrial] = []
     settings = family.settings
     for mode in modes:
         outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
-        each = [judge(one) for one in outputs]
+        each = [judge(one, _ALL) for one in outputs]
         best = min(range(len(each)), key=lambda i: each[i].error)
         found.append(FamilyTrial(family, mode, settings[best], each[best]))
         if mode is modes[0]:
             settings = family.near(settings[best])
         tell_step(f"own models, {family.name}")
     return found
+
+
+def _try_by_first_fold(
+    family: Family,
+    sight: Sight,
+    target: Callable[[Mode], Tensor],
+    part: Tensor,
+    modes: Sequence[Mode],
+    judge: _Judge,
+) -> FamilyTrial:
+    """The mode and setting that are best on the first fold, with their outputs on all folds."""
+    first, settings = part == 0, family.settings
+    found: list[tuple[float, Mode, Any, Tensor]] = []
+    for mode in modes:
+        outputs = _predict_fold(family, sight, target(mode), first, mode, settings)
+        errors = [judge(one, first).error for one in outputs]
+        best = min(range(len(errors)), key=lambda i: errors[i])
+        found.append((errors[best], mode, settings[best], outputs[best]))
+        if mode is modes[0]:
+            settings = family.near(settings[best])
+        tell_step(f"own models, {family.name}")
+    _, mode, setting, said = min(found, key=lambda one: one[0])
+    held = said.new_empty(len(part), said.shape[1])
+    held[first] = said
+    for fold in range(1, int(part.max()) + 1):
+        out = part == fold
+        held[out] = _predict_fold(family, sight, target(mode), out, mode, [setting])[0]
+        tell_step(f"own models, {family.name}")
+    return FamilyTrial(family, mode, setting, judge(held, _ALL))
 
 
 def predict_held_out(
@@ -142,18 +174,31 @@ def predict_held_out(
     settings: Sequence[Any],
 ) -> Tensor:
     """Out-of-fold outputs of each setting, (s, n, o), the expert's number added where due."""
-    inputs = sight.inputs(hears=mode.hears)
     found: Tensor | None = None
     for fold in range(int(part.max()) + 1):
         out = part == fold
-        rest = (~out).nonzero().squeeze(1)
-        rest = rest[thin(len(rest), MOST_TRIED)]
-        said = family.trace(inputs[rest], target[rest], inputs[out], settings)
+        said = _predict_fold(family, sight, target, out, mode, settings)
         if found is None:
             found = said.new_empty(len(settings), len(part), said.shape[2])
         found[:, out] = said
     assert found is not None  # there are at least two folds
-    return found + sight.start[:, None] if mode.over else found
+    return found
+
+
+def _predict_fold(
+    family: Family,
+    sight: Sight,
+    target: Tensor,
+    out: Tensor,  # (n,) bool, the rows of the fold
+    mode: Mode,
+    settings: Sequence[Any],
+) -> Tensor:
+    """Outputs of each setting on one fold, (s, m, o), by what the others teach."""
+    inputs = sight.inputs(hears=mode.hears)
+    rest = (~out).nonzero().squeeze(1)
+    rest = rest[thin(len(rest), MOST_TRIED)]
+    said = family.trace(inputs[rest], target[rest], inputs[out], settings)
+    return said + sight.start[out, None] if mode.over else said
 
 
 def fit_whole(tried: FamilyTrial, sight: Sight, target: Tensor) -> Body:
@@ -162,67 +207,6 @@ def fit_whole(tried: FamilyTrial, sight: Sight, target: Tensor) -> Body:
     return made
 
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-_KEPT: ContextVar[dict[str, Any] | None] = ContextVar("own models of this block", default=None)
-
-
-@contextmanager
-def remembering() -> Iterator[None]:
-    """Inside this block a call on the same rows, seed and site gives the models of the first."""
-    before = _KEPT.set({})
-    try:
-        yield
-    finally:
-        _KEPT.reset(before)
-
-
-def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The same function, which looks first whether a `remembering` block has the answer."""
-
-    @wraps(make)
-    def remember(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        kept = _KEPT.get()
-        if kept is None:
-            return make(*args, **kwargs)
-        key = _key(make, args, kwargs)
-        if key not in kept:
-            kept[key] = make(*args, **kwargs)
-        answer: _R = kept[key]
-        return answer
-
-    return remember
-
-
-def keep(make: Callable[..., Any], args: Any, kwargs: Any, answer: Any) -> None:
-    """Give a `remembering` block the answer to a call that was made elsewhere."""
-    kept = _KEPT.get()
-    if kept is not None:
-        kept[_key(make, args, kwargs)] = answer
-
-
-def _key(make: Callable[..., Any], args: Any, kwargs: Any) -> str:
-    whole = signature(make).bind(*args, **kwargs)
-    whole.apply_defaults()  # what is left out and what is given as usual are one call
-    said = (make.__name__, *sorted(whole.arguments.items()))
-    return hashlib.sha256(_digest(said)).hexdigest()
-
-
-def _digest(value: object) -> bytes:
-    """Bytes that differ wherever the arguments of a maker do."""
-    if isinstance(value, Tensor):
-        flat = value.detach().cpu().contiguous()
-        return f"{flat.dtype}{tuple(flat.shape)}".encode() + flat.numpy().tobytes()
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [getattr(value, field.name) for field in fields(value)]
-        return type(value).__name__.encode() + b"".join(_digest(part) for part in parts)
-    if isinstance(value, tuple | list):
-        return b"(" + b",".join(_digest(part) for part in value) + b")"
-    return repr(value).encode()
-
-
-MOST_TERMS = 1000  # of a quadratic model
 WIDTHS = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6)  # times the root of the mean squared miss
 LEAST_WIDTH = 0.3  # in classes
 ROWS_OF_A_CLASS = 10  # on average, for learners of ordered classes that must find their order
@@ -380,8 +364,8 @@ def own_order(
     y, aim = _labels(known), known.aim
     sight = _withheld(see_order(known, classes), signs)
 
-    def judge(outputs: Tensor) -> JudgedOutputs:
-        return judge_places(outputs.squeeze(1), known, classes)
+    def judge(outputs: Tensor, rows: Tensor | slice) -> JudgedOutputs:
+        return judge_places(outputs.squeeze(1), known[rows], classes)
 
     def target(mode: Mode) -> Tensor:
         # cells are what an ordinal model is fitted to; the others learn a place, as it was measured
@@ -404,9 +388,10 @@ def own_order(
     return Own(_keep_signs(found, signs), part)
 
 
-def _judge_number(known: Measured, outputs: Tensor) -> JudgedOutputs:
-    held = within(outputs.squeeze(1), known)
-    missed = float((held - known.numbers()).square().mean())
+def _judge_number(known: Measured, outputs: Tensor, rows: Tensor | slice) -> JudgedOutputs:
+    some = known[rows]
+    held = within(outputs.squeeze(1), some)
+    missed = float((held - some.numbers()).square().mean())
     return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
 
 
@@ -437,12 +422,13 @@ def _try_classes(
     for family in families:
         votes = isinstance(family, ExtraTrees)
 
-        def judge(outputs: Tensor, votes: bool = votes) -> JudgedOutputs:
+        def judge(outputs: Tensor, rows: Tensor | slice, votes: bool = votes) -> JudgedOutputs:
             logits = smooth_votes(outputs) if votes else outputs
-            every = [mask_logits(float(s) * logits, known.allowed) for s in _SHARPNESS]
-            costs = [_nll(rows, y) for rows in every]
+            allowed = None if known.allowed is None else known.allowed[rows]
+            every = [mask_logits(float(s) * logits, allowed) for s in _SHARPNESS]
+            costs = [_nll(one, y[rows]) for one in every]
             best = min(range(len(costs)), key=lambda i: costs[i])
-            return JudgedOutputs(float(_SHARPNESS[best]), every[best], error(every[best], y))
+            return JudgedOutputs(float(_SHARPNESS[best]), every[best], error(every[best], y[rows]))
 
         modes = _modes(known, over=False)
         for one in try_family(family, sight, lambda _: y, part, modes, judge):
@@ -463,7 +449,7 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
             found.append(Ridge("quadratic ridge", quadratic=True))
-        if len(sight) <= MOST_ROWS:
+        if len(sight) <= MOST_GAUSSIAN:
             found.append(GaussianLearner("Gaussian process"))
     if has_trees():
         found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))

@@ -17,7 +17,6 @@ from ...core.rng import stream
 from .linear import standardise
 from .trees import level_of
 
-MOST_ROWS = 1000  # above that the cube of the rows costs more than trees do
 _JUDGES = 150  # rows that the evidence is taken from at most: a few hyperparameters need no more
 FEATURES = 256  # frequencies; each has a sine and a cosine
 _STEPS = 12  # of L-BFGS on the evidence

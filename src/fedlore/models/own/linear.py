@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .limits import thin
+
 FLAT = 1e-9  # a column that varies less, in its own units, says nothing
 
 
@@ -50,19 +52,6 @@ def weights_keep(weight: Tensor, ways: Tensor) -> bool:
     if len(weight) != len(ways):
         return False
     return bool(torch.where(ways.isnan(), weight == 0, ways * weight >= 0).all())
-
-
-MOST_LEARNED = 20_000  # rows of one fit of learners whose size is bounded
-MOST_TRIED = 8_000  # and of one fit in cross-validation, where everything is fitted many times
-
-
-def thin(rows: int, most: int | None = None) -> slice:
-    """Evenly spaced rows, at most so many: a bound on time that looks at no clock.
-
-    >>> len(range(1000)[thin(1000)]), len(range(50_000)[thin(50_000)])
-    (1000, 16667)
-    """
-    return slice(None, None, max(1, math.ceil(rows / (most or MOST_LEARNED))))
 
 
 def products(z: Tensor) -> Tensor:

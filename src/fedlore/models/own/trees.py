@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import FedloreError
-from .linear import thin
+from .limits import thin
 
 LEAF = -1
 AT_ONCE = 1 << 18  # leaf values of all rows and trees; more would not stay in the cache
@@ -375,45 +375,42 @@ def grow_tables(
     outputs: Sequence[int] | None = None,
 ) -> Trees:
     """Trees of a library as one set of tables: siblings beside each other, leaves apart."""
-    features, thresholds, children, values, roots = [], [], [], [], []
-    nodes = leaves = depth = 0
-    for left, right, feature, threshold, value in grown:
-        order, levels = _bylevel(left, right, feature)
-        place = np.empty(len(left), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        is_leaf = feature[order] < 0
-        below = np.where(is_leaf, 0, place[np.maximum(left[order].astype(np.int64), 0)]) + nodes
-        below[is_leaf] = leaves + np.arange(int(is_leaf.sum()))
-        roots.append(nodes)
-        features.append(np.where(is_leaf, LEAF, feature[order]))
-        thresholds.append(np.where(is_leaf, 0.0, threshold[order]))
-        children.append(below)
-        values.append(value[order][is_leaf].reshape(int(is_leaf.sum()), -1))
-        nodes += len(order)
-        leaves += int(is_leaf.sum())
-        depth = max(depth, levels)
+    sizes = [len(left) for left, *_ in grown]
+    tree = np.repeat(np.arange(len(grown)), sizes)
+    roots = np.cumsum([0, *sizes[:-1]])
+    left, right, feature, threshold, value = map(np.concatenate, zip(*grown, strict=True))
+    left, right = (side.astype(np.int64) + roots[tree] for side in (left, right))
+    order, depth = _bylevel(left, right, feature, roots)
+    order = order[np.argsort(tree[order], kind="stable")]  # one tree behind the other
+    place = np.empty(len(left), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    is_leaf = feature[order] < 0
+    child = np.empty(len(order), dtype=np.int64)
+    child[~is_leaf] = place[left[order[~is_leaf]]]
+    child[is_leaf] = np.arange(int(is_leaf.sum()))
+    leaves = value[order[is_leaf]].reshape(int(is_leaf.sum()), -1)
     return Trees(
-        torch.from_numpy(np.concatenate(features).astype(np.int16)),
-        torch.from_numpy(_rounded_down(np.concatenate(thresholds))),
-        torch.from_numpy(np.concatenate(children).astype(np.int32)),
-        torch.tensor(roots, dtype=torch.int32),
-        torch.from_numpy(np.concatenate(values).astype(np.float32)),
-        torch.tensor(outputs or [0] * len(roots), dtype=torch.int16),
+        torch.from_numpy(np.where(is_leaf, LEAF, feature[order]).astype(np.int16)),
+        torch.from_numpy(_rounded_down(np.where(is_leaf, 0.0, threshold[order]))),
+        torch.from_numpy(child.astype(np.int32)),
+        torch.from_numpy(place[roots].astype(np.int32)),
+        torch.from_numpy(leaves.astype(np.float32)),
+        torch.tensor(outputs or [0] * len(grown), dtype=torch.int16),
         torch.tensor(base, dtype=torch.float64),
         torch.tensor(scale, dtype=torch.float64),
         depth,
     )
 
 
-def _bylevel(left: Any, right: Any, feature: Any) -> tuple[Any, int]:
-    """The nodes of a tree from the root down, siblings beside each other; and its depth."""
-    row = np.zeros(1, dtype=np.int64)
+def _bylevel(left: Any, right: Any, feature: Any, roots: Any) -> tuple[Any, int]:
+    """The nodes of trees from the roots down, siblings beside each other; and the depth."""
+    row = roots
     order, depth = [row], 0
     while True:
         inner = row[feature[row] >= 0]
         if len(inner) == 0:
             return np.concatenate(order), depth
-        row = np.stack([left[inner], right[inner]], 1).astype(np.int64).ravel()
+        row = np.stack([left[inner], right[inner]], 1).ravel()
         order.append(row)
         depth += 1
 
