@@ -98,6 +98,7 @@ def test_safe_never_promises_more_and_bounds_the_fall():
     assert (sure[:, 3] == 1.0).all()  # what holds for all classes cannot go wrong
 
 
+@pytest.mark.whole_forests
 def test_members_that_differ_are_believed_less():
     model = many_trees()
     known = model.annotate(some_rows())
