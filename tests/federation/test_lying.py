@@ -116,7 +116,7 @@ def test_terms_are_shown_without_what_they_would_do_to_a_screen(folder):
 def test_a_kit_that_has_agreed_to_nothing_does_not_join(home):
     text = (home / "site.toml").read_text()
     (home / "site.toml").write_text("\n".join(x for x in text.split("\n") if "agreed" not in x))
-    with pytest.raises(FedloreError, match="agreed to no terms yet"):
+    with pytest.raises(FedloreError, match="has not accepted any terms yet"):
         join_federation(home, stop=None, say=print)
     assert "schema" in CliRunner().invoke(app, ["accept", str(home), "--yes"]).output
     assert read_kit(home).file.agreed is not None

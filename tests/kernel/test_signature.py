@@ -152,7 +152,7 @@ def test_examples_and_what_a_federation_says_of_holes_are_covered():
     said = meaning(text, unsaid={"a": {"missing": "median"}})
     assert said == meaning(HEAD + FEATURE, unsaid={"a": {"missing": "median"}})
     assert said not in (meaning(text), meaning(text, unsaid={"a": {"missing": "mean"}}))
-    with pytest.raises(KnowledgeError, match="speaks of a feature's low"):
+    with pytest.raises(KnowledgeError, match="unknown keys of a feature: low"):
         meaning(text, unsaid={"a": {"low": 3}})
 
 

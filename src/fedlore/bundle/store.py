@@ -185,7 +185,7 @@ def bundle_members(
         "conflict": held.conflict,
         "outside": held.outside,
         "confusion": None if confusion is None else [list(row) for row in confusion],
-        "policies": _policy_values(policies or Policies()),
+        "policies": asdict(policies or Policies()),
         "metrics": finite_scores(metrics or {}),
         "versions": versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -295,7 +295,7 @@ def _tensors(members: Members, name: str) -> Params:
 def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     """The same bundle with other policies about missing values and other columns."""
     header = json.loads(bundle.members["bundle.json"])
-    header["policies"] = _policy_values(policies)
+    header["policies"] = asdict(policies)
     members = {**bundle.members, "bundle.json": _json(header)}
     # the plugins are those of a bundle that was opened
     held = restore(members, plugins=plugins_in(members), as_of=_day(bundle))
@@ -305,11 +305,6 @@ def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
 
 def _day(bundle: Bundle) -> date | None:
     return None if bundle.timeline is None else bundle.timeline.day
-
-
-def _policy_values(policies: Policies) -> dict[str, object]:
-    """Policies for JSON; what an older fedlore does not know is said only where it is so."""
-    return {key: value for key, value in asdict(policies).items() if key != "signed" or value}
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

@@ -240,6 +240,7 @@ def header_faults(
             for one in (form.ensemble or {}).get("members", ())
             if one.get("kind") != "one_shot"
         ),
+        "its members were trained on other sources": _other_sources(form.ensemble or {}, known),
         "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
@@ -250,6 +251,15 @@ def header_faults(
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["the weights do not fit its network"]
     return wrong
+
+
+def _other_sources(ensemble: Mapping[str, Any], known: Known) -> bool:
+    """Whether members that take the expert's classes as inputs were trained with other ones."""
+    own = ["prediction"] * bool(known.predict.sources or known.soft)
+    own += ["range"] * bool(known.range.sources)
+    members = ensemble.get("members", ())
+    hears = any(one.get("kind") == "classes" and one.get("hears") for one in members)
+    return hears and ensemble.get("heard") != own
 
 
 def _scales(form: Header, width: int) -> bool:

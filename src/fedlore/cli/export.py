@@ -15,10 +15,9 @@ from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..experiments.weights import approaches_kept, find_bundle, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
-from .dates import AsOfOption, say_dates
 from .dmn import export_tables
 from .lint import AcceptOption, refuse_bundle
-from .options import PluginOption
+from .options import AsOfOption, PluginOption, say_dates
 from .screen import ExitCode, current_screen
 
 

@@ -176,10 +176,10 @@ def server_command(
     """Run the coordinator's server and its status page until Ctrl-C."""
     need_flower()
     from ..federation.coordinator.server import serve_federation
-    from ..federation.processes import stopping
+    from ..federation.processes import catch_signals
 
     say, form = log_lines(log_level, as_json=log_json)
-    with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
+    with catch_signals() as stop, page_beside(folder, page, token_file=token_file, say=say):
         serve_federation(folder, insecure=insecure, stop=stop, say=say, form=form)
     say("server stopped")
     end_service(
@@ -195,9 +195,9 @@ def train_command(
 ) -> None:
     """Run a training, with a line per round and for every site in trouble."""
     need_flower()
-    from ..federation.processes import interrupting
+    from ..federation.processes import catch_signals
 
-    with explain_stop(lambda: _kept(folder, "train")), interrupting() as stop:
+    with explain_stop(lambda: _kept(folder, "train")), catch_signals(interrupt=True) as stop:
         rounds = _train(folder, stop, resume)
     _say_finished(folder, rounds)
 
@@ -250,11 +250,11 @@ def bring_up(folder: Path, *, resume: bool = False) -> None:
     """Start the server and all sites of a folder on this machine, train once, show the scores."""
     need_flower()
     from ..federation.household import run_household
-    from ..federation.processes import interrupting
+    from ..federation.processes import catch_signals
 
     with (
         explain_stop(lambda: _kept(folder, "up")),
-        interrupting() as stop,
+        catch_signals(interrupt=True) as stop,
         run_household(folder, say=current_screen().say),
     ):
         rounds = _train(folder, stop, resume)

@@ -28,14 +28,15 @@ from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
-from .dates import AsOfOption, say_dates
 from .options import (
+    AsOfOption,
     DecimalOption,
     EncodingOption,
     FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,
+    say_dates,
 )
 from .progress import Gauge
 from .screen import ExitCode, Screen, current_screen

@@ -9,9 +9,8 @@ import typer
 
 from ..errors import FedloreError
 from ..kernel.cells import parse_day
-from .dates import AsOfOption, say_dates
 from .lint import AcceptOption, refuse_bundle
-from .options import PluginOption
+from .options import AsOfOption, PluginOption, say_dates
 from .screen import current_screen, explain_stop
 
 

@@ -29,12 +29,12 @@ def join_command(
     """Take part as a site until Ctrl-C."""
     need_flower()
     from ..federation.kits.kit import unpack
-    from ..federation.processes import stopping
+    from ..federation.processes import catch_signals
     from ..federation.site.session import join_federation as take_part
 
     say, form = log_lines(log_level, as_json=log_json)
     folder = unpack(kit, say)
-    with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
+    with catch_signals() as stop, page_beside(folder, page, token_file=token_file, say=say):
         take_part(folder, stop=stop, say=say, form=form)
     say("left")
     end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")

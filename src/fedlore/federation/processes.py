@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -114,42 +114,23 @@ class Stop(threading.Event):
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
-    """An event that Ctrl-C and SIGTERM set; whoever cannot wait sends a second signal."""
-    stop = Stop()
+def catch_signals(*, interrupt: bool = False) -> Iterator[Stop]:
+    """An event that Ctrl-C and SIGTERM set; whoever cannot wait sends a second signal.
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.by = number
-        stop.set()
-
-    with _handling(handle):
-        yield stop
-
-
-@contextmanager
-def interrupting() -> Iterator[Stop]:
-    """Ctrl-C and SIGTERM interrupt at once; the event is for loops to look at.
-
-    An interrupt that comes while something is being thrown away is lost in Python.
+    With `interrupt` the first one interrupts at once, and the event is for loops to look at: an
+    interrupt that comes while something is being thrown away is lost in Python.
     """
     stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        stop.by = number
+        again, stop.by = stop.is_set(), number
         stop.set()
-        raise KeyboardInterrupt
+        if interrupt or again:
+            raise KeyboardInterrupt
 
-    with _handling(handle):
-        yield stop
-
-
-@contextmanager
-def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield stop
     finally:
         for sign, old in before.items():
             signal.signal(sign, old)

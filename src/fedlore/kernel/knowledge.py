@@ -31,7 +31,7 @@ from .expressions import Tree, columns_in, parse
 from .schema import Feature, Schema
 from .search import Scope
 from .sheets import Rules, Sheet, examine_rules, outcome_texts, parse_csv, refusal
-from .sources import Grades, Limits, Prediction, Side, Soft, Table, soften
+from .sources import Grades, Limits, Prediction, Side, Soft, Table, soften, split
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
@@ -144,8 +144,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     line = None if said.target is None else _read_line(said.target, plain)
     plain = replace(plain, line=line)
     predict = [_source(entry, plain) for entry in said.predict.sources]
-    found = [_source(entry, replace(plain, side="range")) for entry in said.range.sources]
-    parts = [one.split() if one.soft else ([one], []) for one in found]
+    parts = [split(_source(entry, replace(plain, side="range"))) for entry in said.range.sources]
     ranges = [one for hard, _ in parts for one in hard]
     weights = said.predict.weights or (1.0,) * len(predict)
     check_weights(weights, len(predict))

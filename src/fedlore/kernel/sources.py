@@ -245,7 +245,6 @@ class Soft:
         return np.ones(len(boxes), bool)
 
     def split(self) -> tuple[list[Any], list["Soft"]]:
-        """What of a range always holds, and what holds in most cases only."""
         if self.trees:
             return [], [self]
         table, always = self.inner, self.shares == 1
@@ -290,6 +289,11 @@ def soften(source: Any, confidences: Sequence[float]) -> Any:
     if (shares == 1).all():
         return source
     return Soft(source.mostly(), shares)
+
+
+def split(source: Any) -> tuple[list[Any], list[Soft]]:
+    """What of a range always holds, and what holds in most cases only."""
+    return source.split() if source.soft else ([source], [])
 
 
 def is_soft(known: Any) -> bool:

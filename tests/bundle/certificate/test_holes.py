@@ -517,6 +517,10 @@ HEADERS = {
         None, lambda h: h["scaling"]["shift"].__setitem__(0, 1e300)),
     "a key that nobody knows": (None, lambda h: h.__setitem__("note", "all is well")),
     "a negative width of a member": (mixed, negative_width),
+    "members trained on other sources": (
+        mixed,
+        lambda h: h["ensemble"].__setitem__("heard", []),
+    ),
     **{
         f"{value} as {key}": (lambda: shaped(ORDER, None), change_option(key, value))
         for key in ("slope", "width") for value in (-0.1, 0.0, 1e39, "0.1")

@@ -112,7 +112,7 @@ def test_it_is_shown_on_loopback_beside_other_work(folder):
         other = PagePlace("127.0.0.1", port, asked=False)
         with showing_folder(folder, other, token=None, say=lines.append) as second:
             assert second != address and httpx.get(f"{second}/health").status_code == 200
-    assert lines == [f"watch it at {address}/", f"watch it at {second}/"]
+    assert lines == [f"status page at {address}/", f"status page at {second}/"]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{address}/health")
 

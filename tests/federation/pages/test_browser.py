@@ -47,7 +47,7 @@ def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
         assert browser.ask("document.getElementById('away').hidden")
         assert browser.complaints == []
     browser.wait("!document.getElementById('away').hidden")
-    assert "what stands below is old" in browser.text("away")
+    assert "what is shown below is old" in browser.text("away")
     browser.complaints.clear()  # the browser says, too, that nobody answered
 
 

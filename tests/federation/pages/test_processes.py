@@ -33,7 +33,7 @@ def test_regression_over_processes_and_who_is_lost_is_told_in_time(tmp_path):
         watcher = Watcher(folder)
         wait_until(lambda: set(states(watcher).values()) == {"waiting"}, 20.0)
         log = (folder / "logs" / "server.log").read_text()
-        page = log.partition("watch it at ")[2].split()[0]
+        page = log.partition("status page at ")[2].split()[0]
         assert (
             f'fedlore_site_score{{score="rmse",site="{slow}"}}' in httpx.get(f"{page}metrics").text
         )

@@ -81,7 +81,7 @@ def test_what_is_new_in_a_growing_log_is_added_and_a_half_line_waited_for(traine
 def test_terms_that_wait_and_terms_that_were_never_agreed_to_are_said(trained):
     home = trained / "sites" / "plant-2"
     (home / "terms.offered.json").write_text("{}")
-    assert "Other terms than those agreed to" in show_site(SiteWatcher(home).look())
+    assert "Other terms than the accepted ones" in show_site(SiteWatcher(home).look())
     (home / "terms.offered.json").unlink()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 from ..terms import terms_of
 from .status import Reports, line_reports, read_status, score_text
-from .training import coordinator_filters, train_over
+from .training import Way, coordinator_filters, train_over
 
 #: What `flwr run app --run-config` may say, and what it is without.
 RUN_CONFIG: dict[str, Any] = {
@@ -28,29 +28,25 @@ RUN_CONFIG: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class GridWay:
+def grid_way(
+    folder: Path, federation: Federation, keys: dict[str, bytes], reports: Reports, grid: Any
+) -> Way:
     """The way over somebody else's SuperLink and SuperNodes."""
 
-    folder: Path
-    federation: Federation
-    keys: dict[str, bytes]
-    reports: Reports
-    grid: Any
-
     @contextmanager
-    def open(self) -> Iterator[Mail]:
+    def open() -> Iterator[Mail]:
         try:
-            yield Mail(StockGrid(self.grid), self.keys)
+            yield Mail(StockGrid(grid), keys)
         except LinkLost as error:  # Flower itself has tried again before
             raise FedloreError(
                 f"{error}: nothing is lost, submit the run again with --run-config 'resume=true'",
                 code="connection",
             ) from None
 
-    def all_here(self) -> bool:
-        here = {node.public_key for node in StockGrid(self.grid).get_nodes()}
-        return here >= set(self.keys.values())
+    def all_here() -> bool:
+        return {n.public_key for n in StockGrid(grid).get_nodes()} >= set(keys.values())
+
+    return Way(folder, federation, keys, reports, open, all_here)
 
 
 def train_on_grid(
@@ -69,7 +65,7 @@ def train_on_grid(
     say(f"'{federation.name}': {federation.rounds} rounds; journal and results in {out}")
     keys = meet_sites(grid, asked["sites"], patience=asked["wait"], say=say)
     reports = line_reports(federation.rounds, say, times=False)
-    run = train_over(GridWay(out, federation, keys, reports, grid), resume=asked["resume"])
+    run = train_over(grid_way(out, federation, keys, reports, grid), resume=asked["resume"])
     for row in read_status(out)["scores"]:
         scores = {k: v for k, v in row.items() if k not in ("round", "client")}
         say(f"{row['client']}: {', '.join(f'{k} {score_text(v)}' for k, v in scores.items())}")

@@ -194,10 +194,13 @@ class Keeper:
                 continue
             looked = now
             cut_log(child.log)
+            self._lost.clear()
             try:
-                lost = self._enrol(link)
+                shut_out, lost = link.enrol(self._enrolled)
             except LinkLost:
                 continue
+            for name in shut_out:
+                self._say(f"shut out: {name}")
             if lost:
                 return (
                     f"somebody has unregistered {', '.join(lost)} at the server, which would never "
@@ -209,14 +212,6 @@ class Keeper:
                 )
             let_in, self.port = dict(self._enrolled), port
         return ""
-
-    def _enrol(self, link: Link) -> list[str]:
-        """Let in who is enrolled and shut out who is not; sites that cannot be let in again."""
-        self._lost.clear()
-        shut_out, lost = link.enrol(self._enrolled)
-        for name in shut_out:
-            self._say(f"shut out: {name}")
-        return lost
 
     def _refresh(self) -> None:
         """The keys in the enrolment folder and the certificate, which other commands write."""

@@ -3,12 +3,12 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -55,7 +55,7 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}', and then, "
             f"with the key that is made there, fedlore federation enrol NAME site.pub"
         )
-    return train_over(OwnServer(folder, federation, keys, reports), resume=resume)
+    return train_over(own_server(folder, federation, keys, reports), resume=resume)
 
 
 def train_over(way: "Way", *, resume: bool = False) -> Run:
@@ -123,71 +123,55 @@ def _session(way: "Way", resume: bool) -> "Session":
     return session
 
 
-class Way(Protocol):
-    """How a training reaches its sites, and where it keeps what it must not forget."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def federation(self) -> Federation: ...
-
-    @property
-    def keys(self) -> dict[str, bytes]:
-        """By which the sites are known."""
-        ...
-
-    @property
-    def reports(self) -> Reports: ...
-
-    def open(self) -> AbstractContextManager[Mail]:
-        """A connection, once there is one; where it is lost another is asked for."""
-        ...
-
-    def all_here(self) -> bool:
-        """Whether every site can be asked now."""
-        ...
-
-
 @dataclass(frozen=True)
-class OwnServer:
-    """The way over `fedlore server`."""
+class Way:
+    """How a training reaches its sites, and where it keeps what it must not forget."""
 
     folder: Path
     federation: Federation
-    keys: dict[str, bytes]
+    keys: dict[str, bytes]  # by which the sites are known
     reports: Reports
+    open: Callable[[], AbstractContextManager[Mail]]  # where it is lost another is asked for
+    all_here: Callable[[], bool]  # whether every site can be asked now
+
+
+def own_server(
+    folder: Path, federation: Federation, keys: dict[str, bytes], reports: Reports
+) -> Way:
+    """The way over `fedlore server`."""
 
     @contextmanager
-    def open(self) -> Iterator[Mail]:
-        link = self._reach()
-        secret = (self.folder / "runner.secret").read_bytes()
-        with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
-            grid.most = self.federation.largest_answer << 20
-            kept = Receipts(self.folder, self.keys, self.reports.line)
-            yield Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)
+    def open() -> Iterator[Mail]:
+        link, secret = _reach(folder, reports), (folder / "runner.secret").read_bytes()
+        with link.run(secret) as grid, closing(bell_of(folder)) as bell:
+            grid.most = federation.largest_answer << 20
+            kept = Receipts(folder, keys, reports.line)
+            yield Mail(grid, keys, bell=bell, receipts=kept, stop=reports.stop)
 
-    def all_here(self) -> bool:
-        here = link_of(self.folder).online()
-        return all(here.get(key) for key in self.keys.values())
+    def all_here() -> bool:
+        here = link_of(folder).online()
+        return all(here.get(key) for key in keys.values())
 
-    def _reach(self) -> Link:
-        """The way to the server, once it answers; one that was started anew is elsewhere."""
-        began, said = time.monotonic(), False
-        while (trouble := healthy((link := link_of(self.folder)).address, link.ca)) is not None:
-            if time.monotonic() - began > PATIENCE:
-                raise FedloreError(
-                    f"the server at {link.address} does not answer ({trouble}): is fedlore server "
-                    "running? Nothing is lost, --resume goes on"
-                )
-            if not said and time.monotonic() - began > 1.0:  # not of one that is just starting
-                said = True
-                self.reports.line(
-                    f"waiting for the server at {link.address}, {PATIENCE:g} s at most: is fedlore "
-                    "server running?"
-                )
-            time.sleep(0.5)
-        return link
+    return Way(folder, federation, keys, reports, open, all_here)
+
+
+def _reach(folder: Path, reports: Reports) -> Link:
+    """The way to the server, once it answers; one that was started anew is elsewhere."""
+    began, said = time.monotonic(), False
+    while (trouble := healthy((link := link_of(folder)).address, link.ca)) is not None:
+        if time.monotonic() - began > PATIENCE:
+            raise FedloreError(
+                f"the server at {link.address} does not answer ({trouble}): is fedlore server "
+                "running? Nothing is lost, --resume continues"
+            )
+        if not said and time.monotonic() - began > 1.0:  # not of one that is just starting
+            said = True
+            reports.line(
+                f"waiting for the server at {link.address}, {PATIENCE:g} s at most: is fedlore "
+                "server running?"
+            )
+        time.sleep(0.5)
+    return link
 
 
 @dataclass

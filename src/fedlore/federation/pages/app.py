@@ -155,7 +155,7 @@ def showing_folder(
     app = make_watch(watch_folder(folder), token=token, hosts=names)
     port = place.port if place.asked or _is_free(place) else 0
     with showing(app, host=place.host, port=port) as address:
-        say(f"watch it at {address}/")
+        say(f"status page at {address}/")
         yield address
 
 

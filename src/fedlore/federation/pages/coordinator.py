@@ -18,7 +18,7 @@ _TRAINING = {
     "running": "training",
     "finished": "finished",
     "stopped": "stopped",
-    "died": "the training has ended without a word: fedlore train --resume goes on",
+    "died": "the training process has died: fedlore train --resume continues it",
 }
 
 
@@ -31,9 +31,9 @@ def show_overview(seen: Overview) -> str:
         parts.append(f'<h2>Rounds</h2>\n<div class="plots">{"".join(charts)}</div>')
     if seen.privacy:
         lines = "".join(f"<p>{escape(line)}</p>" for line in seen.privacy)
-        parts.append(f"<h2>Privacy, as far as a coordinator can know</h2>\n{lines}")
-    parts.append(f"<h2>What the words mean</h2>\n{show_pairs(STATES)}")
-    parts.append(f"<h2>Counts</h2>\n{show_pairs(_facts(seen))}")
+        parts.append(f"<h2>Privacy, as far as the coordinator knows</h2>\n{lines}")
+    parts.append(f"<h2>States of sites</h2>\n{show_pairs(STATES)}")
+    parts.append(f"<h2>Summary</h2>\n{show_pairs(_facts(seen))}")
     return "\n".join(part for part in parts if part)
 
 
@@ -67,7 +67,7 @@ def _bar(seen: Overview) -> str:
 def say_needs(warnings: Sequence[str]) -> str:
     """What somebody has to do, or that nobody has to."""
     parts = [f'<p class="warn">{escape(text)}</p>' for text in warnings]
-    return "\n".join(["<h2>What needs a hand</h2>", *(parts or ["<p>Nothing.</p>"])])
+    return "\n".join(["<h2>Needs attention</h2>", *(parts or ["<p>Nothing does.</p>"])])
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def _facts(seen: Overview) -> dict[str, str]:
         facts["all rounds"] = f"{say_seconds(total)}, {say_bytes(size)} of answers"
     if seen.run:
         facts["run"] = seen.run
-    facts["turned away at the gate"] = f"{seen.refused} requests since the server started"
-    facts["seen at"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
+    facts["rejected requests"] = f"{seen.refused} since the server started"
+    facts["updated"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
     return facts
 
 
@@ -164,7 +164,7 @@ def _sites(seen: Overview) -> str:
         [*_row(site), *(f"{site.scores[s]:.4f}" if s in site.scores else "" for s in scores)]
         for site in seen.sites
     ]
-    notes = ["Bytes are counted at the gate since the server started."]
+    notes = ["Bytes since the server started."]
     # who is in trouble now is told at the top
     notes += [f"{s.name}, before: {s.note}" for s in seen.sites if s.note and s.state not in _TOLD]
     return "<h2>Sites</h2>\n" + rows_table("Sites now", head, rows, words=(0, 1, 2), notes=notes)
@@ -204,7 +204,7 @@ def _scores(seen: Overview) -> list[Chart]:
             f"{max(ends):.4f} over {len(each)} sites. Faint: each site; in front: their mean."
         )
         if len(mean) == 1:
-            caption += " evaluate in federation.toml says how often sites are asked for scores."
+            caption += " evaluate in federation.toml sets how often sites are scored."
         charts.append(Chart(_BETTER.get(name, name), caption, "round", each, mean))
     return charts
 

@@ -178,19 +178,19 @@ def _numbers(row: Row) -> dict[str, float]:
 
 #: Each word, and what it means; in the order in which a page explains them.
 STATES = {
-    "waiting": "here, and nothing is asked of it",
-    "training": "was asked, and gives signs of life; however long it takes, it is not dead",
-    "sent": "has answered, others have not yet",
-    "late": "gives signs of life, but its answer was not there at the deadline",
-    "copied": "speaks from two places: somebody has a copy of its kit (federation renew)",
-    "lost": "has hung up, or given no sign of life for ten seconds",
+    "waiting": "connected, with no task",
+    "training": "working on a task and sending heartbeats, however long it takes",
+    "sent": "has answered; others have not yet",
+    "late": "sends heartbeats, but missed the deadline",
+    "copied": "connected from two places: somebody has a copy of its kit (federation renew)",
+    "lost": "connection closed, or no heartbeat for ten seconds",
     "refused": "its policy refused the last task",
     "spent": "its privacy budget is spent",
-    "failed": "could not answer: its own log says why",
-    "rejected": "sent something that cannot be used",
-    "left": "has said goodbye",
-    "absent": "has not come since the server was started",
-    "unknown": "the server is down, so nobody knows",
+    "failed": "failed to answer: see the site's own log",
+    "rejected": "sent an answer that cannot be used",
+    "left": "has left in good order",
+    "absent": "has not connected since the server was started",
+    "unknown": "the server is down, so its state is unknown",
 }
 TROUBLE = ("copied", "late", "lost", "refused", "spent", "failed", "rejected")
 SPENT = "the privacy budget is spent"  # how a site's ledger begins its refusal

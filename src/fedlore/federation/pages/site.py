@@ -202,9 +202,9 @@ def show_site(seen: SiteOverview) -> str:
         for kind, count in seen.counts.items()
     ]
     kinds = rows_table("Tasks by kind", ["kind", "answered", "refused"], rows)
-    parts.append(f"<h2>What was asked</h2>\n{kinds}")
-    parts.append("<h2>The last of it</h2>\n" + _events(seen))
-    parts.append(f"<h2>What this site demands</h2>\n{show_pairs(seen.policy)}")
+    parts.append(f"<h2>Tasks</h2>\n{kinds}")
+    parts.append("<h2>Latest events</h2>\n" + _events(seen))
+    parts.append(f"<h2>Policy of this site</h2>\n{show_pairs(seen.policy)}")
     return "\n".join(parts)
 
 
@@ -233,12 +233,12 @@ def site_changes(before: SiteOverview, now: SiteOverview) -> list[str]:
 
 def describe_site(seen: SiteOverview) -> dict[str, str]:
     """How it stands, in a few lines."""
-    facts = {"agreed to terms": seen.agreed[:12] or "none"}
-    facts["asked last"] = say_ago(seen.last) or "never"
-    facts["questions of the last day"] = f"{seen.questions} of at most {seen.most}"
-    facts["numbers that have left"] = f"{seen.values:,}"
+    facts = {"accepted terms": seen.agreed[:12] or "none"}
+    facts["last task"] = say_ago(seen.last) or "never"
+    facts["tasks in the last 24 h"] = f"{seen.questions} of at most {seen.most}"
+    facts["numbers sent"] = f"{seen.values:,}"
     facts["privacy budget"] = "no noise agreed" if seen.budget is None else say_budget(seen.budget)
-    facts["seen at"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
+    facts["updated"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
     return facts
 
 
@@ -256,9 +256,9 @@ def say_budget(budget: Spending) -> str:
 
 def _warnings(seen: SiteOverview) -> Iterator[str]:
     if not seen.agreed:
-        yield "This site has agreed to no terms yet: fedlore accept shows them."
+        yield "This site has not accepted any terms yet: fedlore accept shows them."
     if seen.offered:
-        yield "Other terms than those agreed to were asked for and refused: fedlore accept."
+        yield "Other terms than the accepted ones were offered and refused: see fedlore accept."
     yield from (f"Noticed: {one.reason}" for one in seen.events if one.event == "noticed")
     budget = seen.budget
     if budget is not None and (budget.trouble or budget.spent >= budget.allowed * 0.9):
@@ -268,7 +268,7 @@ def _warnings(seen: SiteOverview) -> Iterator[str]:
 def _events(seen: SiteOverview) -> str:
     head = ["time", "event", "kind", "round", "what left", "why"]
     rows = [_event(event) for event in seen.events]
-    notes = ["All of it is in audit.jsonl, each line chained to the one before."]
+    notes = ["All events are in audit.jsonl, each line chained to the one before."]
     return rows_table("Newest first", head, rows, words=(0, 1, 2, 4, 5), notes=notes)
 
 

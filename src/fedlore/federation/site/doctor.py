@@ -158,7 +158,7 @@ def _terms(kit: Kit) -> str:
     """What this site has agreed to, and whether something else was asked of it."""
     how = f"fedlore accept '{kit.folder}' shows them"
     if kit.file.agreed is None:
-        raise FedloreError(f"this site has agreed to no terms yet: {how}")
+        raise FedloreError(f"this site has not accepted any terms yet: {how}")
     if kit.path(OFFERED).exists():
         raise FedloreError(f"other terms than those agreed to were asked for and refused: {how}")
     terms = kit.terms()

@@ -33,7 +33,7 @@ def join_federation(
         check_dates(folder / "ca.crt")
     if kit.file.agreed is None:
         raise FedloreError(
-            f"site '{kit.file.name}' has agreed to no terms yet: look at them and accept them with "
+            f"site '{kit.file.name}' has not accepted any terms yet: read and accept them with "
             f"fedlore accept '{folder}'"
         )
     if not kit.file.address:

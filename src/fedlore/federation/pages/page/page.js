@@ -30,7 +30,7 @@ async function look() {
   } catch (error) {
     since = since ?? new Date();
     at("away").textContent = "No answer since " + since.toLocaleTimeString() +
-      ": what stands below is old.";
+      ": what is shown below is old.";
     at("away").hidden = false;
   }
 }
@@ -38,7 +38,7 @@ async function look() {
 at("pause").addEventListener("click", () => {
   paused = !paused;
   at("pause").setAttribute("aria-pressed", String(paused));
-  at("pause").textContent = paused ? "Go on" : "Pause";
+  at("pause").textContent = paused ? "Resume" : "Pause";
   look();
 });
 at("door").addEventListener("submit", (event) => {
