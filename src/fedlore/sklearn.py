@@ -90,12 +90,12 @@ class _Site(BaseEstimator):  # type: ignore[misc]
             return known
         own, wide = tuple(range(len(known.schema.features))), len(self.schema_.features)
 
-        def seen(model: M) -> M:
+        def mask(model: M) -> M:
             if model is None or len(own) == wide:
                 return model
             return cast(M, Mask(own, cast(SeenModel, model)))  # gives what the model gives
 
-        prediction, limits = seen(known.prediction), seen(known.range)
+        prediction, limits = mask(known.prediction), mask(known.range)
         return replace(known, schema=self.schema_, prediction=prediction, range=limits)
 
     def explain(self, X: AnyRows) -> list[dict[str, float]]:

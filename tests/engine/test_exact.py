@@ -1,11 +1,14 @@
 """The one-shot model through the engines, and in a process of its own."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fedlore import ConfigError, Examples, FedAvg, FedloreError
 from fedlore.core.nets import mlp
 from fedlore.core.one_shot import Basis, OneShot, OneShotModel
+from fedlore.core.wire import Reply
 from fedlore.engine import Client, Local, Recipe, Stacked
 from fedlore.engine.one_shot import bend_sums, one_shot_rows, solve_sums
 from fedlore.engine.training import scaler_of
@@ -69,3 +72,35 @@ def test_rows_without_labels_teach_nothing():
     client = Client("s", Examples(torch.zeros(2, FEATURES)))
     with pytest.raises(FedloreError, match="client 's' has no labels"):
         one_shot_rows(client, EXACT, None, classes=CLASSES)
+
+
+def test_noise_that_leaves_fewer_rows_than_none_is_taken_for_one():
+    rows = {c.id: one_shot_rows(c, EXACT, None, classes=CLASSES) for c in federation()}
+
+    class Noised:
+        def __init__(self, free):
+            self.free = free
+
+        def clients(self):
+            return ["all"]
+
+        def exchange(self, task, to):
+            each = [one.sums() for one in rows.values()]
+            sums = {name: sum(one[name] for one in each) for name in each[0]}
+            if self.free is not None:
+                sums["free"] = torch.full_like(sums["free"], self.free)
+            yield Reply("all", task.round, {"gram": sums})
+
+    one = solve_sums(Noised(1.0), GROUPS, noised=True)
+    assert torch.equal(solve_sums(Noised(-7.0), GROUPS, noised=True).mean, one.mean)
+    assert torch.equal(solve_sums(Noised(1.0), GROUPS).mean, one.mean)
+    plain = solve_sums(Noised(None), GROUPS)
+    assert torch.equal(solve_sums(Noised(None), GROUPS, noised=True).mean, plain.mean)
+    assert not torch.equal(plain.covariance, one.covariance)
+
+
+def test_rows_without_labels_are_refused_with_their_client():
+    client = federation()[0]
+    bare = replace(client, data=replace(client.data, y=None))
+    with pytest.raises(FedloreError, match=f"client '{client.id}' has no labels to learn from"):
+        one_shot_rows(bare, EXACT, None, classes=CLASSES)

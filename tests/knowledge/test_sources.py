@@ -169,7 +169,7 @@ def test_it_trains_and_goes_into_a_bundle_but_into_no_certificate(site, tmp_path
     assert "source-1.json" in found.members
     assert torch.equal(found.personal(X), model(X))
     assert "ash between the cuts (8, 12)" in reasons(found, X)[0]
-    with pytest.raises(KnowledgeError, match=r"tables and formulas: a source of kind 'bands'"):
+    with pytest.raises(KnowledgeError, match=r"tables and formulas only: a source of kind 'bands'"):
         certify(found)
 
 

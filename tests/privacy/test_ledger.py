@@ -177,3 +177,15 @@ def test_bad_budgets_are_refused():
         Ledger().spend(entry(), epsilon=-1, delta=1e-5)
     with pytest.raises(ConfigError, match=r"delta must lie in \(0, 1\), got 0"):
         Ledger().spend(entry(), epsilon=1, delta=0)
+
+
+def test_a_ledger_of_another_format_is_not_read(tmp_path):
+    path = tmp_path / "ledger.json"
+    spend(Ledger(path))
+    text = path.read_text()
+    found = json.loads(text)
+    path.write_text(json.dumps(found | {"format": found["format"] + 1}))
+    with pytest.raises(LedgerDamaged, match=f"its format is {found['format'] + 1}"):
+        Ledger(path).entries()
+    path.write_text(text)
+    assert len(Ledger(path).entries()) == 1

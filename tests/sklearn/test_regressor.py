@@ -8,8 +8,6 @@ import torch
 
 pytest.importorskip("sklearn")
 
-from sklearn.model_selection import GridSearchCV
-
 from fedlore import FedloreError
 from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.knowledge.intervals import Band, Between
@@ -104,9 +102,7 @@ def test_an_unknown_decoding_is_refused():
         model.predict(x)
 
 
-def test_it_can_be_searched_over_trust_and_survives_pickle():
+def test_it_survives_pickle():
     x, y = rows(60)
-    search = GridSearchCV(quick(Knowledge(LINE), epochs=3), {"trust": [0.0, 0.9]}, cv=2).fit(x, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    model = search.best_estimator_
+    model = quick(Knowledge(LINE), epochs=3).fit(x, y)
     assert (pickle.loads(pickle.dumps(model)).predict(x) == model.predict(x)).all()

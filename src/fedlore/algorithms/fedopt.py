@@ -68,7 +68,7 @@ class FedOpt:
             if self.kind != "adagrad":
                 kept = tree.scale(state["first"], self.beta1)
                 first = tree.axpy(1 - self.beta1, step, kept)
-            moved = {n: self._scaled(m, second[n], count) for n, m in first.items()}
+            moved = {n: self._scale(m, second[n], count) for n, m in first.items()}
         model = tree.axpy(self.lr, moved, state["model"])
         return {"model": model, "first": first, "second": second, "count": {"merged": count}}
 
@@ -82,7 +82,7 @@ class FedOpt:
             return self.beta2 * v + (1 - self.beta2) * square
         return v - (1 - self.beta2) * square * torch.sign(v - square)
 
-    def _scaled(self, m: Tensor, v: Tensor, count: Tensor) -> Tensor:
+    def _scale(self, m: Tensor, v: Tensor, count: Tensor) -> Tensor:
         if self.kind == "adagrad":
             return m / (v.sqrt() + self.tau)
         small, large = 1 - self.beta1**count, 1 - self.beta2**count  # bias corrections

@@ -63,7 +63,7 @@ def describe_ensemble(ensemble: Ensemble, known: Knowledge) -> tuple[dict[str, A
     values = {
         "network": ensemble.network,
         "expert": ensemble.expert,
-        **ensemble.tuned,
+        **ensemble.calibration,
         "heard": heard_sources(known),
         "members": [{"weight": w, **one} for w, one in zip(ensemble.weights, said, strict=True)],
     }

@@ -31,7 +31,7 @@ class Dialect:
     encoding: str = "utf-8-sig"
 
     @property
-    def said(self) -> str:
+    def differences(self) -> str:
         """What is not as usual, in words; empty for comma, point and UTF-8."""
         words = []
         if self.separator != ",":

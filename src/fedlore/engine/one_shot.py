@@ -66,7 +66,7 @@ def bend_sums(
     """
     found, errors = [straight], [0.0]
     for link in range(1, links + 1):
-        total = _bent(transport, link, link, straight.mean)
+        total = _sum_weighted(transport, link, link, straight.mean)
         found.append(solve(total, groups))
         errors.append(squared_error(total, straight.mean))
     asked = {str(link): one.bundle() for link, one in enumerate(found)}
@@ -75,7 +75,7 @@ def bend_sums(
     if best == 0:
         return best, straight
     once = found[best]
-    total = _bent(transport, links + 1, best, once.mean)
+    total = _sum_weighted(transport, links + 1, best, once.mean)
 
     def left(error: float, mean: Tensor) -> float:
         return error / float(once.noise) + float((mean.square() / once.prior[groups]).sum())
@@ -90,7 +90,7 @@ def most_sums(links: int) -> int:
     return links + 2 if links else 1
 
 
-def _bent(transport: Transport, round: int, link: int, mean: Tensor) -> Params:
+def _sum_weighted(transport: Transport, round: int, link: int, mean: Tensor) -> Params:
     sent = {"one_shot": {"mean": mean, "link": torch.tensor(link)}}
     return sum_replies(transport, Task("gram", round, sent))
 

@@ -47,13 +47,13 @@ class Doubt:
         wide = (self.noise.square() + self.ignorance.square()).sqrt()
         return mask_logits(normal_cells(self.place, wide, classes), allowed)
 
-    def shifted(self, by: float, allowed: Tensor | None, classes: int) -> Tensor:
+    def shift_probs(self, by: float, allowed: Tensor | None, classes: int) -> Tensor:
         """Classes if the place were off by so many sds of ignorance, (n, k)."""
         place = self.place + by * self.ignorance
         return mask_logits(normal_cells(place, self.noise, classes), allowed)
 
     def weigh(self, shifts: Sequence[float], allowed: Tensor | None, classes: int) -> Tensor:
-        """`log_probs` and `shifted` by each of these, in one go, (1 + s, n, k)."""
+        """`log_probs` and `shift_probs` by each of these, in one go, (1 + s, n, k)."""
         wide = (self.noise.square() + self.ignorance.square()).sqrt()
         places = torch.stack([self.place, *(self.place + by * self.ignorance for by in shifts)])
         widths = torch.stack([wide, *(self.noise for _ in shifts)])
@@ -133,7 +133,7 @@ def member_probabilities(personal: Personal, known: Examples) -> tuple[Tensor, T
         for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         if weight > 0
     ]
-    return _weighted([(p.double().softmax(1), w) for p, w in parts])
+    return _keep_weighted([(p.double().softmax(1), w) for p, w in parts])
 
 
 @torch.no_grad()
@@ -149,7 +149,7 @@ def doubt_numbers(regressor: PersonalRegressor, measured: Measured) -> Doubt | N
         for member, weight in zip(ensemble.members, ensemble.weights, strict=True)
         if weight > 0
     ]
-    numbers, weights = _weighted(parts)
+    numbers, weights = _keep_weighted(parts)
     place = weights @ numbers
     ignorance, width = (weights @ (numbers - place).square()).sqrt(), ensemble.width
     # what the mixture misses on unseen rows is noise and ignorance together
@@ -157,7 +157,7 @@ def doubt_numbers(regressor: PersonalRegressor, measured: Measured) -> Doubt | N
     return Doubt(place, noise, ignorance)
 
 
-def _weighted(parts: Sequence[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
+def _keep_weighted(parts: Sequence[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
     kept = [(said, weight) for said, weight in parts if weight > 0] or [(parts[0][0], 1.0)]
     weights = kept[0][0].new_tensor([weight for _, weight in kept]).double()
     return torch.stack([said for said, _ in kept]), weights / weights.sum()

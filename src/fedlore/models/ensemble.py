@@ -50,7 +50,7 @@ class Ensemble:
         return self.width > 0
 
     @property
-    def tuned(self) -> dict[str, float]:
+    def calibration(self) -> dict[str, float]:
         """The one number beside the weights that rows have decided, by name."""
         if self.of_number:
             return {"width": self.width}

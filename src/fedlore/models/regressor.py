@@ -235,13 +235,15 @@ class PersonalRegressor(nn.Module):
 
     def with_knowledge(self, knowledge: Knowledge | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""
-        return self._seen(knowledge, self.ensemble)
+        return self._with_parts(knowledge, self.ensemble)
 
     def with_ensemble(self, ensemble: Ensemble | None) -> "PersonalRegressor":
         """The same network with other members beside it, or other weights."""
-        return self._seen(self.knowledge, ensemble)
+        return self._with_parts(self.knowledge, ensemble)
 
-    def _seen(self, known: Knowledge | None, ensemble: Ensemble | None) -> "PersonalRegressor":
+    def _with_parts(
+        self, known: Knowledge | None, ensemble: Ensemble | None
+    ) -> "PersonalRegressor":
         inner, hears = self.personal, self.hears
         return PersonalRegressor(
             inner.model, self.bins, known, scaler=inner.scaler, hears=hears, ensemble=ensemble

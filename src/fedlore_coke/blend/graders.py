@@ -293,7 +293,7 @@ class ClassGrader:
         doubt = doubt_classes(self.personal, known) if ordered else None
         if doubt is None:
             return found.risk(None)
-        at_place = chance_within(doubt.shifted(0.0, known.allowed, len(inside)), inside)
+        at_place = chance_within(doubt.shift_probs(0.0, known.allowed, len(inside)), inside)
         return found.risk(doubt, float(at_place[0, 0]))
 
     def annotate(self, x: Tensor) -> Examples:

@@ -66,7 +66,7 @@ def test_what_is_expected_averages_over_the_ignorance():
     doubt = Doubt(*(torch.tensor([v], dtype=torch.float64) for v in (3.2, 0.6, 0.9)))
     at = torch.linspace(-6, 6, 401, dtype=torch.float64)
     weight = torch.exp(-0.5 * at.square())
-    each = torch.cat([doubt.shifted(float(z), None, 8) for z in at]).exp()
+    each = torch.cat([doubt.shift_probs(float(z), None, 8) for z in at]).exp()
     mean = (weight / weight.sum()) @ each
     assert torch.allclose(doubt.log_probs(None, 8).exp()[0], mean, atol=1e-6)
 
@@ -93,11 +93,12 @@ def test_safe_never_promises_more_and_bounds_the_fall():
     assert (sure <= likely).all() and (sure < likely - 0.01).any()
     doubt = doubt_classes(model, model.annotate(x))
     for by in (-ERRING, ERRING):
-        true = doubt.shifted(by, model.annotate(x).allowed, 8).exp() @ safe._inside(targets)
+        true = doubt.shift_probs(by, model.annotate(x).allowed, 8).exp() @ safe._inside(targets)
         assert (true.numpy() >= sure - FALL - 1e-9).all()
     assert (sure[:, 3] == 1.0).all()  # what holds for all classes cannot go wrong
 
 
+@pytest.mark.whole_forests
 def test_members_that_differ_are_believed_less():
     model = many_trees()
     known = model.annotate(some_rows())

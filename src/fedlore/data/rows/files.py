@@ -90,7 +90,7 @@ def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> RowSourc
             quick = fast and large and number == 1 and arrow("csv") is not None
             read = _arrow_batches if quick else partial(_plain_batches, header=number)
             batches = partial(read, path, dialect, len(cells))
-            said, decimal = dialect.said, dialect.decimal
+            said, decimal = dialect.differences, dialect.decimal
             return RowSource(cells, batches, f"'{path}'", decimal, said=said, fast=quick)
     raise FedloreError(f"'{path}' is empty: a table begins with the names of its columns")
 

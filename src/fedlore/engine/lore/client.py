@@ -66,9 +66,9 @@ class LoreClient:
             return {"vote": self._vote_one_shots(task.sent)}
         trial = Trial.read(task.trial)
         if trial.fold == MAIN:
-            found = self._stacked(trial, task)
+            found = self._stack_members(trial, task)
             starts = read_starts(task.sent["starts"])
-            return {"vote": ballot([found.judge(one) for one in starts], found.judged)}
+            return {"vote": ballot([found.judge(one) for one in starts], found.row_count)}
         memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
         return {"vote": vote(self.rows, trial, self._own(trial, task.sent, memory))}
 
@@ -83,7 +83,7 @@ class LoreClient:
         key, trial = digest(task), Trial.read(task.trial)
         if self._shelf.has_model(key):
             return {}  # asked again: the same task would give the same model
-        found = self._stacked(trial, task)
+        found = self._stack_members(trial, task)
         start = read_starts(task.sent["start"])[0] if "start" in task.sent else None
         model = fit_ensemble(self.rows, found, start)
         network = found.main if model.finished is None else model.finished
@@ -91,7 +91,7 @@ class LoreClient:
         self._kept = None
         return {}
 
-    def _stacked(self, trial: Trial, task: Task) -> StackedMembers:
+    def _stack_members(self, trial: Trial, task: Task) -> StackedMembers:
         """All that an ensemble may be made of, once for the vote on starts and for itself."""
         sent = {k: b for k, b in task.question().sent.items() if k not in ("start", "starts")}
         key = digest(sent)

@@ -58,7 +58,7 @@ class SiteRows:
         return one_shot_rows(self.plain, one_shot, common.scaler, classes=common.classes)
 
     @property
-    def _heard(self) -> Examples:
+    def _class_rows(self) -> Examples:
         """The rows of classes with what the expert says; a bare site hears nothing."""
         data = self.plain.data
         return data if self.member.injected else Examples(data.x, data.y, place=data.place)
@@ -71,7 +71,7 @@ class SiteRows:
         if self.common.bins is not None:
             said = self.measured.bins.numbers(model.leave_out(rows)[0])
             return float(self.number_losses(within(said, self.measured)).sum())
-        return float(self.class_losses(model.out_of_fold_logits(rows), self._heard).sum())
+        return float(self.class_losses(model.out_of_fold_logits(rows), self._class_rows).sum())
 
     def class_losses(self, logits: Tensor, known: Examples) -> Tensor:
         """What each row costs by the metric, else its likelihood, (n,)."""

@@ -374,14 +374,14 @@ class Agreement:
     def recipe(self, candidate: Candidate) -> Recipe:
         """The same on either side: even the initial weights follow from the seed."""
         if candidate not in self._recipes:
-            self._recipes[candidate] = self._made(candidate)
+            self._recipes[candidate] = self._make_recipe(candidate)
         return self._recipes[candidate]
 
     @cached_property
     def _recipes(self) -> dict[Candidate, Recipe]:
         return {}
 
-    def _made(self, candidate: Candidate) -> Recipe:
+    def _make_recipe(self, candidate: Candidate) -> Recipe:
         return Recipe(
             self.model(candidate),
             candidate.algorithm(self.algorithm),
@@ -396,7 +396,7 @@ class Agreement:
     def model(self, candidate: Candidate) -> nn.Module:
         """A fresh server model with the head of a candidate."""
         hidden = self.hidden if candidate.hidden is None else candidate.hidden
-        told = HEARD if self._widened(candidate) else 0
+        told = HEARD if self._hears_in_columns(candidate) else 0
         if candidate.head == "ordered":
             options = candidate.ordinal(self.classes, between=self.bins is not None)
             made: nn.Module = ordered_mlp(
@@ -416,11 +416,11 @@ class Agreement:
 
     def scale(self, candidate: Candidate) -> Scaler | None:
         """The common scaling; what a network hears of numbers is on its scale already."""
-        if self.scaler is None or not self._widened(candidate):
+        if self.scaler is None or not self._hears_in_columns(candidate):
             return self.scaler
         return self.scaler.widen(HEARD)
 
-    def _widened(self, candidate: Candidate) -> bool:
+    def _hears_in_columns(self, candidate: Candidate) -> bool:
         """Whether the expert's word comes as columns of the rows."""
         return self.bins is not None and candidate.hears and candidate.head == "classes"
 

@@ -214,14 +214,14 @@ class StackedMembers:
     finished: Params | None  # the same after last steps at home, where they pay
 
     @property
-    def judged(self) -> int:
+    def row_count(self) -> int:
         """How many rows they can be judged by."""
         return 0 if self.stack is None or not self.members else len(self.stack.y)
 
     @torch.no_grad()
     def judge(self, start: StartShares) -> float:
         """The loss of these rows if the weights stayed where they begin."""
-        if self.stack is None or not self.judged:
+        if self.stack is None or not self.row_count:
             return 0.0
         weights = first_weights(self.members, start)
         return float(self.stack.vote_losses(self.stack.mix(self.members, weights)).sum())

@@ -314,9 +314,9 @@ def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
 def _sum(upload: Payload, weights: list[float] | None) -> Payload:
     """The sum over clients, each with its weight."""
 
-    def summed(t: Tensor) -> Tensor:
+    def add_up(t: Tensor) -> Tensor:
         if weights is None:
             return t.sum(0)
         return (t.new_tensor(weights) @ t.flatten(1)).view(t.shape[1:])
 
-    return tree.each(upload, summed)
+    return tree.each(upload, add_up)

@@ -36,7 +36,7 @@ class TestRows:
     measures: tuple[Measure | None, ...]
     shaped: Tensor  # (n,) bool: rows of sites with shapes
 
-    def heard(self, rows: slice | Tensor) -> Tensor | None:
+    def expert_inputs(self, rows: slice | Tensor) -> Tensor | None:
         """What a hearing network gets of these rows, (..., 2k) or less."""
         if self.ears is None:
             return None
@@ -145,7 +145,9 @@ def own_logits(tests: TestRows, stack: StackedParams, params: Params) -> Tensor:
             place = first + torch.arange(width).expand(len(some), -1)  # (m, r)
             inside = place < sizes[some, None]
             rows = (starts[some, None] + torch.minimum(place, sizes[some, None] - 1)).to(device)
-            logits = stack.program(len(some), width).logits(tests.x[rows], tests.heard(rows)).mT
+            logits = (
+                stack.program(len(some), width).logits(tests.x[rows], tests.expert_inputs(rows)).mT
+            )
             if found is None:
                 found = logits.new_empty(len(tests.x), logits.shape[2])
             found[rows[inside]] = logits[inside.to(device)]

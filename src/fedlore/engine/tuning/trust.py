@@ -100,7 +100,7 @@ def tune(
     tried = tuning.training or (None,)
     done, total = 0, tuning.folds * len(tried)
 
-    def counted(some: Sequence[Any]) -> Fitted[Any]:
+    def train_and_count(some: Sequence[Any]) -> Fitted[Any]:
         nonlocal done
         fitted = train(some)
         done += 1
@@ -113,7 +113,7 @@ def tune(
     for value in tried:
         trial = [_with_training_trust(client, value) for client in clients]
         held = out_of_fold_parts(
-            trial, counted, cache, folds=tuning.folds, seed=seed, who=rule.holds_out
+            trial, train_and_count, cache, folds=tuning.folds, seed=seed, who=rule.holds_out
         )
         for client in trial:
             if client.id in held and rule.chooses(client):

@@ -76,23 +76,23 @@ def fit_estimator(
     if classes and not hasattr(make(), "predict_proba"):
         raise ConfigError(f"the estimator must have predict_proba, {make()!r} has none")
 
-    def fitted(rows: Tensor) -> EstimatorMember:
+    def fit_on(rows: Tensor) -> EstimatorMember:
         some = known[rows]
         assert some.y is not None
         return EstimatorMember(make().fit(rows_of(some, hears), some.y.numpy()), hears, classes)
 
-    def said(member: EstimatorMember, rows: Tensor) -> Tensor:
+    def predict_on(member: EstimatorMember, rows: Tensor) -> Tensor:
         some = known[rows]
         return member.number(some) if isinstance(some, Measured) else member.log_probs(some)
 
     every = torch.ones(len(known), dtype=torch.bool)
-    whole = fitted(every)
-    held = said(whole, every).double()
+    whole = fit_on(every)
+    held = predict_on(whole, every).double()
     if len(known) < 2 * FOLDS:  # of a handful of rows none can be held out
         return whole, held
     for away in _deal(known.y, seed, sort=bool(classes)):
         if not classes or len(np.unique(known.y[~away])) > 1:
-            held[away] = said(fitted(~away), away).double()
+            held[away] = predict_on(fit_on(~away), away).double()
     return whole, held
 
 

@@ -328,7 +328,7 @@ def read_own_members(
         _check_values(place, values)
         inputs = columns + (heard if values["hears"] else 0)
         if body_kind is Linear:
-            body: Body = _linear(place, own, inputs, bool(quadratic))
+            body: Body = _read_linear(place, own, inputs, bool(quadratic))
         else:
             body = READERS[body_kind](place, own, inputs)
         made.append(kind(body=body, **values))
@@ -337,7 +337,7 @@ def read_own_members(
     return made
 
 
-def _linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool) -> Linear:
+def _read_linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool) -> Linear:
     _check_tensors(place, own, {"mean": 1, "scale": 1, "weight": 2, "constant": 1})
     terms = inputs * (inputs + 3) // 2 if quadratic else inputs
     shapes = {name: tuple(t.shape) for name, t in own.items()}
@@ -349,7 +349,7 @@ def _linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool)
     return Linear(own["mean"], own["scale"], own["weight"], own["constant"], quadratic)
 
 
-def _bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
+def _read_bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
     ranks = dict.fromkeys(("column", "low", "high", "mean", "scale", "constant"), 1)
     _check_tensors(place, own, {**ranks, "weight": 2})
     column, c = own["column"], len(own["column"])
@@ -362,7 +362,7 @@ def _bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
     return Bent(**own)
 
 
-def _waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
+def _read_waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
     ranks = {"mean": 1, "scale": 1, "frequency": 2, "weight": 2, "constant": 1}
     _check_tensors(place, own, ranks)
     shapes = {name: tuple(t.shape) for name, t in own.items()}
@@ -375,7 +375,7 @@ def _waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
     return Waves(**own)
 
 
-def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
+def _read_trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
     ranks = {"values": 2, **dict.fromkeys(("feature", "threshold", "child", "roots"), 1)}
     _check_tensors(place, own, {**ranks, "output": 1, "base": 1, "scale": 1})
     feature, child, roots = own["feature"].long(), own["child"].long(), own["roots"].long()
@@ -399,9 +399,9 @@ def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
 
 
 READERS: dict[type[Body], Callable[[int, Mapping[str, Tensor], int], Body]] = {
-    Bent: _bent,
-    Trees: _trees,
-    Waves: _waves,
+    Bent: _read_bent,
+    Trees: _read_trees,
+    Waves: _read_waves,
 }
 
 
