@@ -99,7 +99,7 @@ def test_the_studio_begins_proposes_and_asks_before_it_breaks_one(tmp_path):
     broken = ask(app, "PUT", "/api/table", json={"token": token, **rules}).json()["findings"]
     assert broken[-1]["kind"] == "example" and broken[-1]["cell"]["grid"] == 2
     refused = post("/api/save")
-    assert refused.status_code == 422 and "III is expected" in refused.json()["error"]
+    assert refused.status_code == 422 and "expected III" in refused.json()["error"]
     assert "> 14" in (tmp_path / "predict.csv").read_text()
     assert post("/api/save", anyway=True).status_code == 200
     assert "> 15" in (tmp_path / "predict.csv").read_text()
