@@ -325,7 +325,7 @@ def test_a_bundle_is_exported_with_other_policies(tmp_path):
 def test_export_says_what_it_needs(tmp_path):
     for asked, words in (
         ([], "say where to write"),
-        (["--out", "x.lore"], "nothing to export from"),
+        (["--out", "x.lore"], "cannot be exported: it is neither"),
         (["--out", "x.lore", "--extra", "zero"], "must be one of ignore, error"),
     ):
         assert words in str(call("export", tmp_path, *asked).exception)
