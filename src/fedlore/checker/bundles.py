@@ -263,8 +263,9 @@ def _width(form: Header, known: Known) -> int:
 def _hears(network: Mapping[str, Any]) -> bool:
     """Whether a network of classes takes what the expert says."""
     options = network.get("options", {})
-    moved = network["layer"] == "ordered" and (options["hears"] or options["start"] != "none")
-    return network["layer"] == "hearing" or moved
+    if network["layer"] == "ordered":
+        return bool(options["hears"]) or options["start"] != "none"
+    return bool(network["layer"] == "hearing")
 
 
 def _other_sources(ensemble: Mapping[str, Any], known: Known) -> bool:
