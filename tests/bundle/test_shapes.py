@@ -107,7 +107,9 @@ def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
     known = Knowledge(schema=SCHEMA, shapes=rises)
     bundle = bundle_of(Personal(model, known, ensemble=ensemble), "plant", schema=SCHEMA)
     replace(known, shapes=falls).write(tmp_path / "other.toml")
-    with pytest.raises(FedloreError, match="'ridge' beside .* not keep the shapes .a lowers"):
+    with pytest.raises(
+        FedloreError, match="'ridge' in the ensemble .* not keep the shapes .a lowers"
+    ):
         update_bundle(bundle, tmp_path / "other.toml")
 
 

@@ -70,7 +70,7 @@ def test_medians_are_common_where_the_scopes_of_sites_differ():
     assert abs(float(scaler_of(clients).inputs.fills[0]) - 3.0) <= 40 / HISTOGRAM_BINS
     other = replace(clients[0].knowledge.schema.features[0], missing=2.0)
     odd = replace(clients[0], knowledge=Knowledge(schema=Schema((other,), ("I", "II"))))
-    with pytest.raises(ConfigError, match="what stands for a missing value"):
+    with pytest.raises(ConfigError, match="what replaces a missing value"):
         scaler_of([*clients, odd])
 
 

@@ -401,9 +401,7 @@ def test_bad_settings_are_refused():
         Ckks(3, weights="rows")
     with pytest.raises(FedloreError, match="site 'a' has no CKKS key: one site makes it"):
         Ckks(3).site("a")
-    with pytest.raises(
-        ConfigError, match="moments, gram, leaves, vote are encrypted, got 'finish'"
-    ):
+    with pytest.raises(ConfigError, match="moments, gram, vote are encrypted, got 'finish'"):
         he.Parameters(3, "finish")
     with pytest.raises(FedloreError, match="came without the names"):
         ckks().site("a").answer(Task("decrypt", 1))
