@@ -37,7 +37,8 @@ def read_key(
             found = serialization.load_pem_private_key(data, None)
         else:
             found = serialization.load_ssh_private_key(data, None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:  # Type: encrypted
+    # TypeError: the key is encrypted, and we ask for no password
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise FedloreError(f"'{path}' is not a {half} key: {error}") from None
     if not isinstance(found, kind):
         raise FedloreError(f"'{path}' must be {wanted}")
