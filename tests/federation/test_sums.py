@@ -71,16 +71,16 @@ def train(curious, trial, round=1):
     return Task("train", round, curious.start(trial), curious.terms.seed, rate, trial=trial)
 
 
-def weighted(curious):
+def weighted(terms):
     """Sums behind a bend: from a model that is 0 their weights are next to 1."""
-    one_shot = curious.terms.search_space.one_shot
-    size = len(one_shot.basis.groups(one_shot.columns(curious.terms.features)))
+    one_shot = terms.search_space.one_shot
+    size = len(one_shot.basis.groups(one_shot.columns(terms.features)))
     sent = {"mean": torch.zeros(size, dtype=torch.float64), "link": torch.tensor(1)}
     return Task("gram", 1, {"one_shot": sent})
 
 
 TWICE = {
-    "sums of rows, plain and weighted": lambda c: (Task("gram", 0), weighted(c)),
+    "sums of rows, plain and weighted": lambda c: (Task("gram", 0), weighted(c.terms)),
     "a fold's training and the main one": lambda c: (train(c, "2/0/3"), train(c, "2/main/3")),
     "two folds from one start": lambda c: (train(c, "2/0/3"), train(c, "2/1/3")),
     "the same question again": lambda c: (Task("moments", 0), Task("moments", 0)),
