@@ -225,7 +225,7 @@ def test_predict_on_the_command_line(tmp_path, file):
     )  # fmt: skip
     assert len(shown.stdout.splitlines()) == 51
     assert shown.stdout.startswith("sample,grade,p_A,p_B,p_C,allowed,expert,decided,trust,in_scope")
-    assert "50 rows; decided by" in shown.stderr
+    assert "50 rows decided: " in shown.stderr
 
 
 def test_update_swaps_rules_or_trust(tmp_path, file):
@@ -324,8 +324,8 @@ def test_a_bundle_is_exported_with_other_policies(tmp_path):
 
 def test_export_says_what_it_needs(tmp_path):
     for asked, words in (
-        ([], "say where to"),
-        (["--out", "x.lore"], "nothing to export from"),
+        ([], "say where to write"),
+        (["--out", "x.lore"], "cannot be exported: it is neither"),
         (["--out", "x.lore", "--extra", "zero"], "must be one of ignore, error"),
     ):
         assert words in str(call("export", tmp_path, *asked).exception)

@@ -71,8 +71,8 @@ def test_a_run_keeps_what_is_finished(tmp_path):
     rows = results / "results.jsonl"
     _, said = stopped("run", config, "--out", results, when=lambda _: rows.exists(), home=tmp_path)
     assert said == (
-        f"stopped: 1 of 2 approaches are finished (P-KM) and kept in {results}; the same command "
-        "goes on\n"
+        f"stopped: 1 of 2 approaches are finished (P-KM) and kept in {results}; run the same "
+        "command to continue\n"
     )
     assert rows.read_text().count("P-KM") == 2 and not list(results.glob(".*"))
 
@@ -82,7 +82,7 @@ def test_tune_keeps_nothing(tmp_path):
     config = long_federation(tmp_path, "FLwKM")
     began = time.monotonic()
     _, said = stopped("tune", config, when=lambda _: time.monotonic() > began + 8, home=tmp_path)
-    assert said.startswith("stopped: nothing was kept and nothing written")
+    assert said.startswith("stopped: nothing was kept or written")
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_case_of_the_paper_goes_on_where_it_was_stopped(tmp_path):
         when=lambda _: time.monotonic() > began + 10,
         home=tmp_path,
     )
-    assert said == "stopped: finished cells are kept in o; the same command goes on\n"
+    assert said == "stopped: finished cells are kept in o; run the same command to continue\n"
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_a_whole_federation_is_resumed_after_its_last_round(tmp_path):
         when=lambda out: "round 2/" in out,
         home=tmp_path,
     )
-    assert "is journalled in f; fedlore up f --resume goes on" in said
+    assert "is journalled in f; fedlore up f --resume continues" in said
 
 
 def test_a_stop_that_a_library_turned_into_another_error_is_still_one(capsys):

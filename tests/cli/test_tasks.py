@@ -80,7 +80,7 @@ def test_calibrate(world, task, tmp_path):
 def test_predict(world, task, tmp_path):
     rows = write_rows(tmp_path / "rows.csv", task, 9, rows=20)
     said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--why")
-    assert "20 rows; decided by" in said
+    assert "20 rows decided: " in said
     told = (tmp_path / "a.csv").read_text()
     assert "range.csv, row" in told and "table-" not in told  # as its expert calls it
     answers = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
@@ -147,7 +147,7 @@ def test_calibrate_takes_values_that_may_be_missing(task, tmp_path):
 
 def test_export_says_which_approach_it_took(world, task, tmp_path):
     said = typed("export", world / "results", "--client", "east", "--out", tmp_path / "e.lore")
-    assert "This is FLwKM" in said
+    assert "Exporting FLwKM" in said
     said = refused("export", world / "results", "--out", tmp_path / "f.lore")
     assert "say which with --client: east, " in said
 

@@ -27,6 +27,15 @@ def test_the_share_that_is_held_is_the_rank_over_n_plus_one(rows, level):
     assert float(((cuts >= low) & (cuts <= high)).double().mean()) == pytest.approx(0.99, abs=0.008)
 
 
+@pytest.mark.parametrize(("rows", "level"), [(9, 0.9), (99, 0.99)])
+def test_half_a_percent_lies_beyond_each_end_of_the_band(rows, level):
+    """Here the cut is the largest of n uniform scores, so the share held is p with chance p^n."""
+    low, high = held_band(rows, level)
+    assert (low**rows, high**rows) == (pytest.approx(0.005), pytest.approx(0.995))
+    low, high = held_band(rows, level, sure=0.5)
+    assert (low**rows, high**rows) == (pytest.approx(0.25), pytest.approx(0.75))
+
+
 @pytest.mark.parametrize(("rows", "level"), [(8, 0.9), (40, 0.99), (0, 0.5)])
 def test_too_few_rows_are_told_what_they_allow(rows, level):
     with pytest.raises(FedloreError, match=f"{rows} rows cannot promise a level of {level:g}: "):

@@ -154,10 +154,10 @@ def test_a_run_tells_what_its_file_names(tmp_path, monkeypatch):
     path = tmp_path / "d" / "federation.toml"
     path.write_text(QUICK.replace("TRACK", 'track = "tensorboard"').replace('"FL", ', ""))
     said = typed("run", "d/federation.toml", "--out", "o")
-    assert "1 run is new in tensorboard's store o/tracking" in said
+    assert "Added 1 run to tensorboard's store o/tracking" in said
     assert set(by_tensorboard(tmp_path / "o" / "tracking")) == {"FLwKM"}
     said = typed("track", "o", "--to", "tensorboard")
-    assert "0 runs are new" in said and "1 it knew already" in said
+    assert "Added 0 runs" in said and "1 was there already" in said
     path.write_text(QUICK.replace("TRACK", 'track = "mlfow"'))
     assert "unknown tracker 'mlfow'; did you mean 'mlflow'" in refused("run", "d/federation.toml")
 

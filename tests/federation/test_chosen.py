@@ -18,7 +18,8 @@ from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Federation, read_deployed
-from fedlore.federation.site.consent import agreed_trials, find_breach
+from fedlore.federation.site.consent import accept_terms, agreed_trials, find_breach
+from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import Store, read_kit
 from fedlore.federation.site.lore import personal_of, write_model
 from fedlore.federation.site.worker import Worker
@@ -127,6 +128,7 @@ def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch,
     for name, model in own_models(folder).items():
         mine, other = model.ensemble, inprocess.model(name).ensemble
         assert (mine.network, mine.weights) == (other.network, other.weights)
+        assert bundle_of_kit(folder / "sites" / name).personal.ensemble.weights == mine.weights
     assert scores(run.rows) == scores(inprocess.run.rows)
     losses = {r["trial"]: r["loss"] for r in run.rows if "trial" in r}
     assert losses == {r["trial"]: r["loss"] for r in inprocess.run.rows if "trial" in r}
@@ -303,6 +305,15 @@ def test_what_the_server_asks_is_agreed_to(terms):
     assert find_breach(plain, Task("train", 1)) is None
     bare = replace(terms, search_space=replace(terms.search_space, one_shot=None))
     assert "no one-shot model" in find_breach(bare, Task("gram", 0))
+
+
+def test_a_trial_outside_the_list_is_refused_by_the_worker_and_audited(tmp_path, terms):
+    home = local_sites(chosen(tmp_path / "fed", sites=3))[0]
+    accept_terms(read_kit(home), terms, policy=True)
+    with pytest.raises(Refusal, match="trial '5/0/3' is not one of those agreed to"):
+        Worker(read_kit(home))(Task("train", 1, trial="5/0/3"), terms.text())
+    last = audit_lines(home)[-1]
+    assert (last["event"], last["trial"]) == ("refused", "5/0/3")
 
 
 def test_policies_cover_the_candidates(terms, tmp_path):

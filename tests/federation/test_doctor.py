@@ -138,7 +138,7 @@ def test_the_commands_make_and_revoke_kits(made, tmp_path):
     assert read_deployed(folder).schema.names[5] == "Ro"
     at = ["--dir", str(folder)]
     said = run(app, ["federation", "add-site", "north", *at]).output
-    assert "it holds no secret" in said and "federation enrol north site.pub" in said
+    assert "it contains no secret" in said and "federation enrol north site.pub" in said
     assert list(enrolled_keys(folder)) == []
     home = unpack(folder / "kits" / "north.zip")
     enrolling = ["federation", "enrol", "north", str(home / "site.pub"), *at]

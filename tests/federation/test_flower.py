@@ -10,14 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
+from flwr.app import Message, RecordDict
 
 from fedlore import FedloreError, federate
 from fedlore.algorithms.catalog import ALGORITHMS as CATALOG
 from fedlore.core.wire import ONLY, Reply, Task
 from fedlore.engine import Local
+from fedlore.engine.loop import scale_together
 from fedlore.federation.flower import messages, superlink
 from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
-from fedlore.federation.flower.transport import SILENCE, Link
+from fedlore.federation.flower.transport import SILENCE, Link, Mail
 from fedlore.federation.kits import app
 
 from ..engine.federation import federation
@@ -44,6 +46,12 @@ def test_flower_and_local_give_the_same_bits(algorithm):
     assert_close(state, other_state)
     assert_close(models, other_models)
     assert rows == other_rows and any("ta" in row for row in rows)
+
+
+def test_a_common_scaling_has_the_same_bits():
+    recipe = recipe_for(ALGORITHMS[0])
+    a, b = (scale_together(engine(federation(), recipe)) for engine in (Local, FlowerInProcess))
+    assert torch.equal(a.shift, b.shift) and torch.equal(a.spread, b.spread)
 
 
 SENT = {"model": {"w": torch.arange(3.0), "scalar": torch.tensor(1.5).double()}, "empty": {}}
@@ -89,13 +97,29 @@ def test_a_field_that_is_added_crosses_without_anybody_thinking_of_it(monkeypatc
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rows", "many"), ("metrics", '{"ta": "high"}'), ("surprise", 1), ("metrics", "[]")],
+    [
+        ("rows", "many"),
+        ("metrics", '{"ta": "high"}'),
+        ("metrics", "[]"),
+        ("metrics", 3),
+        ("surprise", 1),
+    ],
 )
 def test_a_malformed_reply_is_refused(name, value):
     record = reply_record(Reply(**REPLY))
     record["reply"][name] = value
     with pytest.raises(FedloreError):
         read_reply(record, "a")
+
+
+@pytest.mark.parametrize("nested", ["layouts", "metrics"])
+def test_a_reply_of_countless_brackets_is_malformed(nested):
+    record = reply_record(Reply(**REPLY))
+    record["reply"][nested] = "[" * 100_000
+    asked = Message(RecordDict(), 1, "train")
+    asked.metadata.__dict__["_message_id"] = "asked"
+    letter = Mail(None, {})._read(Message(record, reply_to=asked))
+    assert (letter.about, letter.wrong) == ("asked", "malformed (RecursionError)")
 
 
 def test_only_one_file_imports_flwr():

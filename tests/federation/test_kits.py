@@ -7,13 +7,16 @@ import zipfile
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.x509 import BasicConstraints, KeyUsage, SubjectAlternativeName
 from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
+from fedlore.federation.books import SiteBooks
 from fedlore.federation.coordinator.server import ending_soon
 from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
@@ -147,6 +150,21 @@ def test_a_key_that_others_may_read_is_refused(folder):
     (home / "site.key").chmod(0o644)
     with pytest.raises(FedloreError, match="chmod 600"):
         read_site_key(home / "site.key")
+
+
+def test_a_key_under_a_password_and_one_of_another_kind_are_named(folder, tmp_path):
+    path, pem = tmp_path / "some.key", serialization.Encoding.PEM
+    form = serialization.PrivateFormat.PKCS8
+    locked = serialization.BestAvailableEncryption(b"secret")
+    path.write_bytes(private_key(folder / "ca.key").private_bytes(pem, form, locked))
+    with pytest.raises(FedloreError, match="some.key' is not a private key: .*encrypted"):
+        private_key(path)
+    other = Ed25519PrivateKey.generate()
+    path.write_bytes(other.private_bytes(pem, form, serialization.NoEncryption()))
+    with pytest.raises(FedloreError, match="must be an elliptic-curve key"):
+        private_key(path)
+    public = other.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    assert not SiteBooks().signed_by(public)
 
 
 def test_a_renewed_kit_keeps_the_sites_own_file(folder):

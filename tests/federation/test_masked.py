@@ -320,7 +320,7 @@ def test_spoiled_identities_are_named(folder):
     with pytest.raises(Refusal, match="is not a public key"):
         Worker(read_kit(home))(Task("keys", 1), terms.text())
     shutil.copy(home / "site.pub", home / "peers" / "plant-2.pub")
-    with pytest.raises(Refusal, match="plant-2.pub' must be an Ed25519 key"):
+    with pytest.raises(Refusal, match="plant-2.pub' must be another site's identity.pub"):
         Worker(read_kit(home))(Task("keys", 1), terms.text())
     (home / "identity.key").write_bytes((home / "site.key").read_bytes())
     with pytest.raises(Refusal, match="must be an Ed25519 key"):

@@ -8,7 +8,7 @@ import pytest
 from fedlore.kernel.answers import said_of, value
 from fedlore.kernel.expressions import parse
 from fedlore.kernel.knowledge import read_knowledge
-from fedlore.kernel.movement import keeps_sign, range_moves, sets_rise
+from fedlore.kernel.movement import intervals_rise, keeps_sign, range_moves, sets_rise
 from fedlore.kernel.schema import Feature
 from fedlore.knowledge import Knowledge
 
@@ -47,6 +47,20 @@ def test_the_order_of_sets_is_that_of_its_definition():
     low, high = (np.array(side) for side in zip(*itertools.product(some, some), strict=True))
     expected = [rises(*pair) for pair in zip(low, high, strict=True)]
     assert sets_rise(low, high).tolist() == expected
+
+
+def test_intervals_rise_where_neither_end_falls():
+    """Sets of a number: equal ones keep the order, other ones only if both are one piece."""
+    some = np.array(list(itertools.product([False, True], repeat=4))[1:])
+    low, high = (np.array(side) for side in zip(*itertools.product(some, some), strict=True))
+
+    def kept(low, high):
+        a, b = np.flatnonzero(low), np.flatnonzero(high)
+        pieces = [len(s) == s[-1] - s[0] + 1 for s in (a, b)]
+        return (low == high).all() or (all(pieces) and a[0] <= b[0] and a[-1] <= b[-1])
+
+    expected = [kept(*pair) for pair in zip(low, high, strict=True)]
+    assert intervals_rise(low, high).tolist() == expected
 
 
 def broken(known, shape, draw):

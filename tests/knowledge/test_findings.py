@@ -177,7 +177,7 @@ def test_what_cannot_be_looked_into_is_said():
     learned = f"{{conformal = {{thresholds = [0.9, 0.9, 0.9], alpha = 0.1, scorer = {scorer}}}}}"
     text = f"[predict]\nsources = [{scorer}]\n[range]\nsources = [{LOWER}, {learned}]\n"
     (finding,) = [f for f in found("classes", text, "info") if f.kind == "gave-up"]
-    assert "a ConformalRange cannot be looked into to decide whether the ranges" in finding.message
+    assert "a ConformalRange cannot be inspected to decide whether the ranges" in finding.message
 
 
 def test_a_sliver_that_no_point_hits_is_not_passed_over():

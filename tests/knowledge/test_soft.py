@@ -207,7 +207,7 @@ def test_a_bad_confidence_is_one_sentence_with_its_place(tmp_path, cell, why):
             'upper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = "often"',
             "range.sources[1].confidence must be a number",
         ),
-        ('table = "rules.csv"\nhit = "union"', "rules with a confidence go with the hit policy"),
+        ('table = "rules.csv"\nhit = "union"', "rules with a confidence need the hit policy"),
     ],
 )
 def test_a_bad_key_is_one_sentence_with_its_place(tmp_path, source, why):
@@ -266,15 +266,14 @@ def test_lint_says_what_is_soft_and_compares_it_with_data(tmp_path):
     wrong = [f for f in found if f.kind == "confidence"]
     assert [str(f) for f in wrong] == [
         "warning: rules.csv, row 3: row 3 says 0.9, was right in 34 of 48 rows (0.71, 0.56 to "
-        "0.83); write 0.71, or look at its rows"
+        "0.83); write 0.71, or check its rows"
     ]
     summary = next(f for f in found if f.kind == "confidences")
-    assert summary.message.startswith("1 confidence looked at: 1 outside what the rows allow")
+    assert summary.message.startswith("1 confidence checked: 1 outside what the rows allow")
     fits = check_data(checkup, rows_file(48, 43), "rows.csv").findings
     assert not any(f.kind == "confidence" for f in fits)
     assert (
-        "1 confidence looked at: 0 outside"
-        in [f for f in fits if f.kind == "confidences"][0].message
+        "1 confidence checked: 0 outside" in [f for f in fits if f.kind == "confidences"][0].message
     )
 
 

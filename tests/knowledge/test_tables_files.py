@@ -76,7 +76,7 @@ def test_an_error_in_row_17_column_ash_is_reported_as_such(tmp_path, name, where
         (["ash", "ash", "then"], "'ash' is there twice"),
         (["ash", "coal"], "one outcome column"),
         (["ash", "then", "outcome"], "one outcome column"),
-        (["ash", "then", "priority"], "has column 'priority' and the policy is first"),
+        (["ash", "then", "priority"], "has a column 'priority', but the hit policy is first"),
         (["__class__", "then"], "unknown column"),
     ],
 )

@@ -313,6 +313,7 @@ def test_two_uploads_never_go_under_one_mask():
         {"weights": "size"},
         {"cohort": ("site-00", "site-01")},
         {"cohort": tuple(called(5))},
+        {"cohort": ("site-00", "site-01", "site-02", "site-09")},  # as many, one of them another
         {"cohort": ("site-00", "site-00", "site-01", "site-02")},
         {"cohort": ("site-01", "site-02", "site-03")},
         {"kind": "evaluate"},

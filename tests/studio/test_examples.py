@@ -25,9 +25,9 @@ def test_examples_that_come_out_as_expected_say_nothing():
 def test_each_that_comes_out_otherwise_is_named_with_its_row():
     one, two = found("15,A,II,,as in 2019\n10,A,,I,\n")
     assert (one.place.row, one.place.column, one.severity) == (2, "expect", "error")
-    assert one.message == "II is expected, the expert says III (as in 2019)"
+    assert one.message == "expected II, but the expert says III (as in 2019)"
     assert one.counterexample == {"ash": 15.0, "seam": "A"}
-    assert (two.place.row, two.message) == (3, "I is to be possible, it is all")
+    assert (two.place.row, two.message) == (3, "allowed should be I, but is all")
 
 
 def test_a_contradiction_breaks_an_example():
@@ -73,8 +73,8 @@ def test_a_number_is_expected_within_little():
     rows = b"a,expect,allowed\n1,2,3\n2,4.0001,\n3,7,1\n"
     wrong = _only({"knowledge.toml": toml.encode(), "examples.csv": rows})
     assert [f.message for f in wrong] == [
-        "7 is expected, the expert says 6",
-        "1 is to be possible, and is not",
+        "expected 7, but the expert says 6",
+        "1 should be possible, but is not",
     ]
 
 
@@ -99,7 +99,7 @@ def test_the_studio_begins_proposes_and_asks_before_it_breaks_one(tmp_path):
     broken = ask(app, "PUT", "/api/table", json={"token": token, **rules}).json()["findings"]
     assert broken[-1]["kind"] == "example" and broken[-1]["cell"]["grid"] == 2
     refused = post("/api/save")
-    assert refused.status_code == 422 and "III is expected" in refused.json()["error"]
+    assert refused.status_code == 422 and "expected III" in refused.json()["error"]
     assert "> 14" in (tmp_path / "predict.csv").read_text()
     assert post("/api/save", anyway=True).status_code == 200
     assert "> 15" in (tmp_path / "predict.csv").read_text()

@@ -154,3 +154,23 @@ def test_an_expert_who_goes_the_other_way_is_silenced(formula, weight):
     known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
     model = lipschitz_mlp(K, Shaping(3))
     assert Personal(model, known, ensemble=Ensemble((), (), 0.7, 0.3)).reliance == weight
+
+
+@pytest.mark.parametrize(("formula", "heard"), [("1 - a", False), ("1 + a", True)])
+def test_own_models_hear_an_expert_who_moves_as_the_shape_says_and_no_other(
+    formula, heard, monkeypatch
+):
+    """Another word of his changes nothing that a member says, though his word is always right."""
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
+    shapes = SiteShapes((FeatureShape("a", "raises"),), SCHEMA)
+    said = GradedFormula(Formula.parse(formula, SCHEMA), EDGES)
+    known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
+    personal = Personal(lipschitz_mlp(K, Shaping(3)), known)
+    x = 6 * torch.rand(90, 3, generator=torch.Generator().manual_seed(5)) - 3
+    rows = personal.annotate(x)
+    rows = replace(rows, y=rows.prior.argmax(1))
+    turned = replace(rows, prior=rows.prior.flip(1))
+    own = own_order(rows, K, signs=input_signs(known, None))
+    members = [one.member for one in own.candidates]
+    other = [not torch.equal(m.log_probs(rows), m.log_probs(turned)) for m in members]
+    assert members and any(other) == heard

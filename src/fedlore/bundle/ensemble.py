@@ -94,11 +94,11 @@ def restore_ensemble(
 ) -> Ensemble:
     """Members and weights again; nothing is believed before it is checked."""
     numbers = known.line is not None
-    tuned, other = ("width", "inverse_temperature")[:: 1 if numbers else -1]
     values = _read(EnsembleValues, said, "the ensemble")
-    scale = getattr(values, tuned)
-    if getattr(values, other) is not None or scale is None or not 0.0 < scale < float("inf"):
-        raise Refused(f"the ensemble must say {tuned}, positive and finite, and no {other}")
+    try:
+        calibration = values.calibration(number=numbers)
+    except ConfigError as error:
+        raise Refused(f"the ensemble: {error}") from None
     _check_size(tensors)
     listed = values.members
     if [one.get("kind") for one in listed].count(EXACT) > 1:
@@ -144,7 +144,7 @@ def restore_ensemble(
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
-    return Ensemble(tuple(members), weights, values.network, values.expert, **{tuned: scale})
+    return Ensemble(tuple(members), weights, values.network, values.expert, **calibration)
 
 
 def member_weights(ensemble: Ensemble, *, expert: float | None = None) -> dict[str, float]:

@@ -23,7 +23,7 @@ from ..kernel.knowledge import Known
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, LAYERS, EnsembleValues, Header, StoredInput
+from .forms import FORMAT, HEARD_OF_ORDER, LAYERS, EnsembleValues, Header
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -211,8 +211,6 @@ def header_faults(
     label = said.target.name if said.target else said.label
     bins = None if form.bins is None else (form.bins[0], form.bins[-1], len(form.bins) - 1)
     ends = (known.number.lower, known.number.upper) if number else ()
-    inputs = form.inputs or [StoredInput(0, False, False)] * len(known.columns)
-    width = sum(one.width for one in inputs)
     faults = {
         "its format or task differs": (form.format, form.task)
         != (FORMAT, "regression" if number else "classification"),
@@ -233,7 +231,7 @@ def header_faults(
         != len(known.columns)
         or min(form.shape) < 1,
         "its scaling must be finite, its spread above 0, one for each input": not _scales(
-            form, width
+            form, _width(form, known)
         ),
         "its members predict other classes": any(
             one.get("classes", known.k) != known.k or (one.get("kind") == "number") != number
@@ -241,6 +239,10 @@ def header_faults(
             if one.get("kind") != "one_shot"
         ),
         "its members were trained on other sources": _other_sources(form.ensemble or {}, known),
+        "its network has other classes, or hears the expert in another way": (
+            form.model.get("classes", len(form.schema["classes"])) != len(form.schema["classes"])
+            or (not number and form.hears != _hears(form.model))
+        ),
         "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
@@ -251,6 +253,19 @@ def header_faults(
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["the weights do not fit its network"]
     return wrong
+
+
+def _width(form: Header, known: Known) -> int:
+    """How many numbers the network and its members have of a row, without the expert's."""
+    return len(known.columns) if form.inputs is None else sum(one.width for one in form.inputs)
+
+
+def _hears(network: Mapping[str, Any]) -> bool:
+    """Whether a network of classes takes what the expert says."""
+    options = network.get("options", {})
+    if network["layer"] == "ordered":
+        return bool(options["hears"]) or options["start"] != "none"
+    return bool(network["layer"] == "hearing")
 
 
 def _other_sources(ensemble: Mapping[str, Any], known: Known) -> bool:
@@ -280,10 +295,10 @@ def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str
     if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
         yield str(kind)
         return
-    for key in ("body", "trunk", "head", "line", "parts"):
-        inner = layer.get(key) if key != "line" or layer.get(key) else []
-        for part in [inner] if isinstance(inner, Mapping) else inner or ():
-            yield from _odd_layers(part, depth - 1)
+    inner = [layer[key] for key in ("body", "trunk", "head") if key in layer]
+    inner += [] if layer.get("line") is None else [layer["line"]]
+    for part in [*inner, *layer.get("parts", ())]:
+        yield from _odd_layers(part, depth - 1)
 
 
 def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -299,7 +314,6 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
         or axes not in ([], [1, -1])
         or any(type(one) is not bool for one in switches)
         or values.get("start", "none") not in _STARTS
-        or _odd_link(values.get("link"))
         or bool(_odd_numbers([layer, options]))
     )
 
@@ -334,13 +348,13 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
             yield from network_shapes(layer[key], f"{name}{key}.")
 
 
-def _odd_numbers(tables: Sequence[Mapping[str, Any] | None]) -> list[str]:
-    """The keys whose value must be a finite number above 0 and is not."""
+def _odd_numbers(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys whose value must be a finite number above 0 and is not; only a reach may be null."""
     return [
         key
         for table in tables
-        for key, value in (table or {}).items()
-        if key in _POSITIVE and value is not None
+        for key, value in table.items()
+        if key in _POSITIVE and (key, value) != ("reach", None)
         if type(value) not in (int, float) or not 0 < value <= LARGEST
     ]
 
@@ -361,10 +375,11 @@ def _input_faults(form: Header, known: Known) -> list[str]:
     return []
 
 
-def ensemble_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+def ensemble_faults(header: Header, tensors: Mapping[str, Array], known: Known) -> list[str]:
     """What is wrong with an ensemble: its weights, widths, or numbers that are not finite."""
     try:
-        form = build(EnsembleValues, ensemble)
+        form = build(EnsembleValues, header.ensemble or {})
+        form.calibration(number=known.line is not None)
     except ConfigError as error:
         return [f"the ensemble: {error}"]
     members = form.members
@@ -375,8 +390,8 @@ def ensemble_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
     if any(map(_odd_member, members)):
         return ["a member has an unknown form"]
-    if _odd_numbers([ensemble, *members]):
-        return [f"'{_odd_numbers([ensemble, *members])[0]}' of a member must be above 0"]
+    if _odd_numbers(members):
+        return [f"'{_odd_numbers(members)[0]}' of a member must be above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
@@ -386,8 +401,11 @@ def ensemble_faults(ensemble: Mapping[str, Any], tensors: Mapping[str, Array]) -
     ]
     own = [one for one in members if one["kind"] != "one_shot"]
     for place, one in enumerate(own):
-        mine = pick_tensors(tensors, f"own.{place}.")
-        if not (_are_trees(mine) if one["body"] == "trees" else _are_weights(one, mine)):
+        mine, inputs = pick_tensors(tensors, f"own.{place}."), _width(header, known)
+        heard = len(form.heard) * known.k if one["kind"] == "classes" else HEARD_OF_ORDER
+        inputs += heard * one["hears"]
+        trees = one["body"] == "trees"
+        if not (_are_trees(mine, inputs) if trees else _are_weights(one, mine, inputs)):
             wrong.append(f"member {place} has tensors that are not those of its form")
     return wrong[:1]
 
@@ -414,13 +432,14 @@ def _odd_member(one: Mapping[str, Any]) -> bool:
         or (kind != "one_shot" and one.get("body") not in ("linear", "bent", "trees", "waves"))
         or any(type(switch) is not bool for switch in switches)
         or any(one[key] is None for key in keys - {"link"})
+        or _odd_link(one.get("link"))
         or not isinstance(one["name"], str)
         or not 0 < len(one["name"]) <= 100
     )
 
 
-def _are_trees(own: Mapping[str, Array]) -> bool:
-    """Whether every node leads down to existing leaves."""
+def _are_trees(own: Mapping[str, Array], inputs: int) -> bool:
+    """Whether every node looks at an input that there is and leads down to existing leaves."""
     feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
     here, inner = np.arange(len(feature)), feature >= 0
     leaves, width = own["values"].shape
@@ -430,6 +449,7 @@ def _are_trees(own: Mapping[str, Array]) -> bool:
         and len(own["output"]) == len(roots)
         and ends[0] == ends[1]
         and width in (1, ends[0])
+        and bool(((feature >= -1) & (feature < inputs)).all())
         and bool(((child > here) & (child + 1 < len(child)))[inner].all())
         and bool(((child >= 0) & (child < leaves))[~inner].all())
         and bool(((roots >= 0) & (roots < len(child))).all())
@@ -437,17 +457,18 @@ def _are_trees(own: Mapping[str, Array]) -> bool:
     )
 
 
-def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array]) -> bool:
-    """Whether a linear member has a weight for each column, square and wave."""
+def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array], inputs: int) -> bool:
+    """Whether a linear member has a weight for each input, square and wave."""
     columns = len(own["mean"])
     terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
     terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0
     fits = own["weight"].shape == (terms, len(own["constant"]))
     fits = fits and own["scale"].shape == own["mean"].shape and bool((own["scale"] > 0).all())
     if one["body"] != "bent":
-        return fits
+        return fits and columns == inputs
     ends = own["low"].shape == own["high"].shape == own["column"].shape == own["mean"].shape
-    return fits and ends and bool((own["low"] <= own["high"]).all() and (own["column"] >= 0).all())
+    there = (own["column"] >= 0) & (own["column"] < inputs)
+    return fits and ends and bool((own["low"] <= own["high"]).all() and there.all())
 
 
 def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -9,6 +9,7 @@ from ..errors import ConfigError
 FORMAT = 4  # of bundle.json and all that lies beside it; any other is refused
 Extra = Literal["ignore", "error"]
 TaskName = Literal["classification", "regression"]
+HEARD_OF_ORDER = 3  # of an expert: the place, middle and half width of the range
 _MOST_LEVELS = 100_000
 
 
@@ -79,6 +80,15 @@ class EnsembleValues:
     members: tuple[dict[str, Any], ...]
     width: float | None = None  # of a number
     inverse_temperature: float | None = None  # of classes
+
+    def calibration(self, *, number: bool) -> dict[str, float]:
+        """The one number beside the weights, by its name: another one must not stand there."""
+        names = ("width", "inverse_temperature")
+        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        wanted = "width" if number else "inverse_temperature"
+        if said.keys() != {wanted} or not 0.0 < said[wanted] < math.inf:
+            raise ConfigError(f"it must say {wanted} alone, positive and finite")
+        return said
 
 
 #: The layers of a network, each of which answers a row by itself, with their keys.

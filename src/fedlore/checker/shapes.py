@@ -19,10 +19,10 @@ from ..kernel.movement import looks, prediction_moves, range_moves
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict
 from .bundles import pick_tensors
+from .forms import HEARD_OF_ORDER
 
 Array = Any  # of numpy
 ROUNDING = 1e-5  # by which rounding may move a number in single precision
-_HEARD = 3  # the expert's place, middle and half width of the range
 
 
 def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Verdict:
@@ -118,7 +118,7 @@ def _signs(known: Known, header: Mapping[str, Any], expert: bool) -> Array:
     inputs = header.get("inputs")
     spots = spots_of(inputs, len(known.columns))
     wide = spots_of([*inputs, inputs[0]], len(inputs) + 1)[-1] if inputs else len(known.columns)
-    found = np.full((3, wide + _HEARD), np.nan)
+    found = np.full((3, wide + HEARD_OF_ORDER), np.nan)
     found[0] = 0.0
     columns = [shape.column for shape in known.directions]
     for shape in reversed(known.directions):  # so that the piece before the turn is the last
@@ -140,9 +140,9 @@ def spots_of(inputs: Sequence[Mapping[str, Any]] | None, features: int) -> list[
 
 
 def _keeps(one: Mapping[str, Any], own: Mapping[str, Array], signs: Array) -> bool:
-    if one["over"] and np.isnan(signs[0, -_HEARD]):
+    if one["over"] and np.isnan(signs[0, -HEARD_OF_ORDER]):
         return False
-    used = signs if one["hears"] else signs[:, :-_HEARD]
+    used = signs if one["hears"] else signs[:, :-HEARD_OF_ORDER]
     if one["body"] in ("linear", "bent"):
         weight, (first, start, end) = own["weight"][:, 0], used
         ways = np.where(np.isnan(start), first, np.nan)

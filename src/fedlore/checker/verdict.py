@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..config import build
 from ..errors import KnowledgeError
 from ..kernel.answers import said_of, sets_of
 from ..kernel.cells import parse_day
@@ -42,6 +43,7 @@ from .bundles import (
     weight_faults,
 )
 from .certificate import FORMAT, VERSION, Facts, digest, manifest, seal
+from .forms import Header
 from .graphs import Graph, graph_faults
 from .shapes import monotone, monotone_rows
 
@@ -192,12 +194,14 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
     texts = knowledge_texts(members)
     header = read_json(members["bundle.json"], "bundle.json")
     ensemble, tensors = header.get("ensemble"), None
+    known = read_confused(texts, header["confusion"], as_of)
+    if (ensemble is None) != ("ensemble.safetensors" not in members):
+        raise KnowledgeError("the ensemble or its tensors are missing")
     if ensemble is not None:
         tensors = read_weights(members["ensemble.safetensors"])
-        wrong = ensemble_faults(ensemble, tensors)
+        wrong = ensemble_faults(build(Header, header), tensors, known)
         if wrong:
             raise KnowledgeError(wrong[0])
-    known = read_confused(texts, header["confusion"], as_of)
     signed = members.get("signature.json")
     expert = header["rely"] if ensemble is None else ensemble["expert"]
     return Facts(

@@ -50,7 +50,7 @@ class Commands(TyperGroup):
             found, _, rest = super().resolve_command(ctx, args)
             if found is None:
                 return found, None, rest
-        with explain_stop("nothing was begun"):  # what a command needs may take a second to load
+        with explain_stop("nothing was started"):  # what a command needs may take a second to load
             return name, load_command(name), args[1:]
 
 
@@ -89,7 +89,7 @@ def _guard(
         command.params.append(TyperOption(param_decls=["--force"], is_flag=True, help=help))
 
     def guarded(force: bool = False, **given: object) -> object:
-        with explain_stop("files are written whole or not at all; the same command begins anew"):
+        with explain_stop("no file is half written; run the same command to start again"):
             check_doors(name, paths, given)
             check_outputs(name, paths, writes, given, force=force)
             return inner(**given)

@@ -85,4 +85,4 @@ def _beyond(outside: int) -> str:
     """What no calibration mends: labels that the range missed before."""
     if not outside:
         return ""
-    return f" The range that was there misses {outside} by itself: the level is not held for all."
+    return f" The existing range alone misses {outside}, so the level does not hold for all rows."

@@ -45,7 +45,7 @@ def import_command(
             screen.say(f"{one.name}: has no counterpart: {one.fault}")
         shown.append({"name": one.name, "file": place, "fault": one.fault, "remarks": one.remarks})
     for words in found.others:
-        screen.say(f"passed over: {words}")
+        screen.say(f"skipped: {words}")
     if not tables:
         raise KnowledgeError(f"{file.name} holds no decision table")
     screen.give({"version": found.version, "tables": shown, "others": found.others})

@@ -50,7 +50,7 @@ def export(
         export_tables(source, dmn, as_of)
         return
     if out is None and onnx is None:
-        raise ConfigError("say where to: --out NAME.lore, --onnx NAME.onnx, or both")
+        raise ConfigError("say where to write: --out NAME.lore, --onnx NAME.onnx, or both")
     said = {} if extra is None else {"extra": extra}
     policies = build(Policies, said)
     if _is_bundle(source):
@@ -117,11 +117,11 @@ def _find(
         if approach is None:
             kinds = approaches_kept(source)
             others = ", ".join(kind for kind in kinds if kind != usual_approach(kinds))
-            other = f"; --approach names another: {others}" if others else ""
-            current_screen().remark(f"This is {usual_approach(kinds)}{other}")
+            other = f"; --approach selects another: {others}" if others else ""
+            current_screen().remark(f"Exporting {usual_approach(kinds)}{other}")
         return with_policies(found, replace(policies, signed=found.policies.signed))
     raise FedloreError(
-        f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "
+        f"'{source}' cannot be exported: it is neither a folder of fedlore run, nor a site's kit, "
         "nor a coordinator that has finished, nor a bundle"
     )
 

@@ -64,7 +64,7 @@ def enrol_(
 
     renewed = enrol(folder, name, key)
     screen = current_screen()
-    gone = ", and its old key is shut out" if renewed else ""
+    gone = ", and its old key is revoked" if renewed else ""
     screen.say(f"Site {name} is enrolled{gone}.")
     screen.give({"enrolled": name, "renewed": renewed})
 
@@ -77,7 +77,7 @@ def remove_site_(name: str, folder: _Dir = Path(".")) -> None:
 
     remove_site(folder, name)
     screen = current_screen()
-    screen.say(f"Site {name} is shut out.")
+    screen.say(f"Site {name} is removed; its key is revoked.")
     screen.give({"removed": name})
 
 
@@ -104,16 +104,16 @@ def renew_(
         authority = True
     if not authority:
         renew_server(folder, days=days)
-        said = ["The server has a new certificate; a running one takes it by itself."]
+        said = ["The server has a new certificate; a running one picks it up."]
     elif renew_authority(folder, days=days):
         said = [
-            "There is a new authority beside the old one. Sites learn of it when they next start;",
-            "when all have, and before the old one ends: fedlore federation renew",
+            "A new authority stands beside the old one. Sites pick it up at their next start;",
+            "once all have, and before the old one expires, run: fedlore federation renew",
         ]
     else:
         said = [
             "There is a new authority, and the server has a certificate of it.",
-            f"Hand {folder / 'ca.crt'} to the sites, each puts it into its folder; all else stays.",
+            f"Hand {folder / 'ca.crt'} to the sites, for their folders; nothing else changes.",
         ]
     for line in said:
         screen.say(line)
@@ -135,14 +135,15 @@ def key_(
     screen = current_screen()
     screen.say(f"Wrote {path}, key {name}.")
     screen.remark(
-        "Hand it to the other sites by a safe way, into their kits, and never to the coordinator."
+        "Send it over a secure channel to the other sites, for their kits; never to the "
+        "coordinator."
     )
     screen.give({"path": path, "key": name})
 
 
 def _kit_made(name: str, kit: Path) -> None:
     screen = current_screen()
-    screen.say(f"Wrote {kit}: it holds no secret.")
+    screen.say(f"Wrote {kit}: it contains no secret.")
     screen.remark(f"Hand it over. There: fedlore doctor {kit.name} makes the key of {name}; here,")
     screen.remark(f"with the file site.pub that it made: fedlore federation enrol {name} site.pub")
     screen.give({"site": name, "kit": kit})
@@ -185,7 +186,7 @@ def server_command(
     end_service(
         stop,
         f"enrolment and journal are kept in {folder}; fedlore server {folder} starts it again, "
-        f"fedlore train {folder} --resume goes on with a training",
+        f"fedlore train {folder} --resume continues a training",
     )
 
 
@@ -211,8 +212,8 @@ def _kept(folder: Path, command: str) -> str:
     except FedloreError:
         done = 0
     if not done:
-        return f"no round was finished; fedlore {command} {folder} --resume goes on all the same"
-    return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume goes on"
+        return f"no round was finished; fedlore {command} {folder} --resume continues"
+    return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume continues"
 
 
 def _train(folder: Path, stop: "Stop", resume: bool) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # who checks a table does not wait for it
     from ..bundle import Bundle
 
 AcceptOption = Annotated[
-    bool, typer.Option("--accept-conflicts", help="Go on although lint finds errors.")
+    bool, typer.Option("--accept-conflicts", help="Continue despite lint errors.")
 ]
 
 
@@ -42,7 +42,7 @@ def refuse_errors(findings: Iterable[Finding], name: str, screen: Screen, *, acc
         return
     raise KnowledgeError(
         f"{name} has {many} and is not used, first {wrong[0]} (fedlore lint shows all of them, "
-        "--accept-conflicts goes on all the same)"
+        "--accept-conflicts continues anyway)"
     )
 
 

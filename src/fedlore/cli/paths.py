@@ -78,7 +78,7 @@ def _check_output(command: str, option: str, place: Path, kind: str, force: bool
     found, would = recognise(place), f"would write {PATH_KINDS[kind][0]} over it"
     if found is None and place.is_file():
         raise ConfigError(
-            f"{option} is there and nothing that fedlore {command} has written, and it {would}: "
+            f"{option} exists and was not written by fedlore {command}, and this {would}: "
             "name another file"
         )
     if found not in (None, kind):
@@ -88,7 +88,7 @@ def _check_output(command: str, option: str, place: Path, kind: str, force: bool
     if kind == "knowledge" and find_signature(place) is not None:
         raise ConfigError(f"{option} is signed and is not written over: name another file")
     if found == kind and kind not in CONTINUED and not force:
-        raise ConfigError(f"{option} is there already: name another, or replace it with --force")
+        raise ConfigError(f"{option} exists already: name another, or replace it with --force")
 
 
 def _given(value: object) -> list[Path]:

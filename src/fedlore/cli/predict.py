@@ -87,7 +87,7 @@ def predict_command(
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)
     if store is not None and calibrate is None:
-        raise FedloreError("--store writes down what --calibrate finds: give both")
+        raise FedloreError("--store stores what --calibrate finds: give both")
     if calibrate is None:
         holding = stored_holding(found, level)
     else:
@@ -184,15 +184,15 @@ def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
     say = screen.aside
     if summary.said:
         say(f"{file}: {summary.said}")
-    who = {"network": "the model", "both": "model and expert alike"}
+    who = {"network": "the model", "both": "model and expert together"}
     said = summary.decided.items()
-    by = ", ".join(f"{who.get(name, f'the {name}')} {count}" for name, count in said if count)
-    say(f"{summary.rows} rows; decided by {by}")
+    parts = [f"{count} by {who.get(name, f'the {name}')}" for name, count in said if count]
+    say(f"{summary.rows} rows decided: {', '.join(parts)}")
     if summary.out_of_scope:
         say(f"{summary.out_of_scope} rows lie outside the declared scope (in_scope = false)")
     if summary.passed_over:
         more = ", ..." if len(summary.passed_over) > 5 else ""
-        say(f"columns passed over: {', '.join(summary.passed_over[:5])}{more}")
+        say(f"columns ignored: {', '.join(summary.passed_over[:5])}{more}")
     if summary.wrong:
         say(f"{summary.wrong} rows could not be answered, the first: {summary.first}")
     if out != "-":

@@ -96,7 +96,7 @@ def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
     def kept() -> str:
         done = f"{len(finished)} of {len(approaches)} approaches are finished"
         names = f" ({', '.join(finished)})" if finished else ""
-        return f"{done}{names} and kept in {out}; the same command goes on"
+        return f"{done}{names} and kept in {out}; run the same command to continue"
 
     steps = [(approach.name, effort(approach)) for approach in approaches]
     with explain_stop(kept), Gauge(screen, "approach", steps) as gauge:

@@ -35,12 +35,12 @@ class ExitCode(IntEnum):
 
 #: What each stands for, as the manual and the pages say it.
 CODE_MEANINGS: dict[ExitCode, str] = {
-    ExitCode.FINE: "It was done.",
-    ExitCode.NO: "It was done, and the answer is no: findings of severity error, rows without an "
-    "answer, no blend that reaches the target, a claim that was not proved, a check that failed, "
-    "terms that were not agreed to.",
-    ExitCode.UNUSABLE: "What was given cannot be used: one sentence on stderr says what and why.",
-    ExitCode.FAULT: "A fault in fedlore itself; its details are in a file that the message names.",
+    ExitCode.FINE: "Success.",
+    ExitCode.NO: "The command ran and the answer is no: findings of severity error, rows without "
+    "an answer, no blend that reaches the target, an unproved claim, a failed check, terms not "
+    "accepted.",
+    ExitCode.UNUSABLE: "The input cannot be used: one sentence on stderr says what is wrong.",
+    ExitCode.FAULT: "A bug in fedlore; the message names a file with the details.",
     ExitCode.STOPPED: "Stopped by Ctrl-C; one sentence on stderr says what was kept.",
 }
 

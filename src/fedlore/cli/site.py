@@ -37,7 +37,7 @@ def join_command(
     with catch_signals() as stop, page_beside(folder, page, token_file=token_file, say=say):
         take_part(folder, stop=stop, say=say, form=form)
     say("left")
-    end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")
+    end_service(stop, f"this site's state is kept in {folder}; fedlore join {folder} continues")
 
 
 def doctor(kit: _Kit) -> None:

@@ -28,7 +28,8 @@ def track(
 
 def tell_tracker(told: Tracked, tracker: str, screen: Screen) -> None:
     """What was written, and how to look at it."""
-    known = f", {told.known} it knew already" if told.known else ""
-    runs = "1 run is" if told.fresh == 1 else f"{told.fresh} runs are"
-    screen.say(f"{runs} new in {tracker}'s store {told.store}{known}")
+    were = "was" if told.known == 1 else "were"
+    known = f"; {told.known} {were} there already" if told.known else ""
+    runs = "1 run" if told.fresh == 1 else f"{told.fresh} runs"
+    screen.say(f"Added {runs} to {tracker}'s store {told.store}{known}")
     screen.remark(f"Look at them: {told.hint}")

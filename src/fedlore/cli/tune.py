@@ -33,7 +33,7 @@ def tune_sites(
     gathering = gather(config)
     setting = gathering.setting
     screen = current_screen()
-    kept = "nothing was kept and nothing written; the same command begins anew"
+    kept = "nothing was kept or written; run the same command to start again"
     with explain_stop(kept), Gauge(screen, "training") as gauge:
 
         def on_training(done: int, total: int) -> None:

@@ -52,7 +52,7 @@ def update_command(
     if trust is None and new.personal.ensemble is None and was != now:
         screen.say(
             f"λ at prediction was {was:g} and is now "
-            f"{now:g}, as the new file says (--trust says otherwise)"
+            f"{now:g}, as the new file says (--trust overrides it)"
         )
     if new.personal.ensemble is not None:
         was, now = (one.personal.reliance for one in (old, new))

@@ -103,9 +103,9 @@ class CoveragePromise:
             inside = self.rows - self.outside
             low, high = exact_share(inside, self.rows, miss=1.0 - SURE)
             return say(
-                "Does not hold with {level}: {beyond}, which no answer leaves; the whole range is "
-                "given and holds {share} of them, of new rows like them between {low} and {high} "
-                "with {sure}",
+                "Cannot reach {level}: {beyond}, and no answer leaves the range; the whole range "
+                "is given and contains {share} of them, and between {low} and {high} of new rows "
+                "like them (confidence {sure})",
                 **about,
                 share=f"{inside / self.rows:.3f}",
                 low=f"{low:.3f}",
@@ -114,16 +114,16 @@ class CoveragePromise:
         about["known"] = f" ({beyond})" if self.outside else ""
         if self.whose == "unseen":
             return say(
-                "Holds for about {level} of new rows like the {rows} of this site, each seen by "
-                "models that had not learned from it; the model that answers learned from all of "
+                "Holds for about {level} of new rows like the {rows} of this site: measured with "
+                "models not trained on those rows, while the final model is trained on all of "
                 "them, so this is no guarantee{known}",
                 **about,
             )
         low, high = held_band(self.rows, self.level)
         return say(
-            "Holds with {level} for new rows like the {rows} it was calibrated on, if nothing was "
-            "learned from them; for these {rows} the share that is held lies between {low} and "
-            "{high} with {sure}{known}",
+            "Holds with {level} for new rows like the {rows} it was calibrated on, if no model was "
+            "trained on them; given these {rows}, the share covered lies between {low} and {high} "
+            "(confidence {sure}){known}",
             **about,
             low=f"{low:.3f}",
             high=f"{high:.3f}",

@@ -39,7 +39,7 @@ _NAMES = ("NA", "None")  # words for a blank that classes may be called
 _WHY = {
     "constant-column": "it says the same in every row",
     "copied-column": "it is a copy of '{other}'",
-    "id-column": "it looks like a number that names rows: no two are alike",
+    "id-column": "it looks like a row identifier: no two values are equal",
     "label-column": "it is the label in other words",
 }  # what `find_columns` finds -> why a column is left out
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?\b|\d\d?[./]\d\d?[./]\d{4}\b")

@@ -4,7 +4,6 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes as digests
@@ -44,8 +43,9 @@ class SiteBooks:
     def signed_by(self, key: bytes) -> bool:
         """Whether the owner of a public key, in PEM, has said so."""
         try:
-            public: Any = load_pem_public_key(key)
-            found = base64.b64decode(self.signature)
+            public, found = load_pem_public_key(key), base64.b64decode(self.signature)
+            if not isinstance(public, ec.EllipticCurvePublicKey):
+                return False
             public.verify(found, self._statement(), ec.ECDSA(digests.SHA256()))
         except (ValueError, InvalidSignature):
             return False

@@ -74,7 +74,7 @@ def range_moves(known: Known, shape: Direction, keeps: Keeps = keeps_order) -> V
     if not looks(side.sources, shape.column):
         return Verdict("proved")
     if not any(source.trees for source in side.sources):
-        ask, rise = (_pieces, _intervals_rise) if known.line is not None else (_classes, sets_rise)
+        ask, rise = (_pieces, intervals_rise) if known.line is not None else (_classes, sets_rise)
         return _along(known, shape, side.sources, ask, rise)
     moving = [source for source in side.sources if looks([source], shape.column)]
     kept = all(
@@ -216,7 +216,7 @@ def sets_rise(low: Array, high: Array) -> Array:
     return lost & won
 
 
-def _intervals_rise(low: Array, high: Array) -> Array:
+def intervals_rise(low: Array, high: Array) -> Array:
     """Sets that stay the same, or intervals that rise by both ends, (n, p) each."""
     p = low.shape[1]
     at = np.arange(p)

@@ -36,16 +36,17 @@ class Audit:
 
     def __str__(self) -> str:
         parts = [f"{self.rows} rows"]
+        silent = f"silent on {self.abstained} rows"
         if self.hits is not None:
-            parts.append(f"the expert is right on {self.hits:.1%}, silent on {self.abstained}")
+            parts.append(f"the expert is right on {self.hits:.1%}, {silent}")
         if self.rmse is not None:
-            parts.append(f"the expert misses by {self.rmse:.4g} (RMSE), silent on {self.abstained}")
+            parts.append(f"the expert misses by {self.rmse:.4g} (RMSE), {silent}")
         if self.conflicts:
-            parts.append(f"the expert names what the range forbids on {self.conflicts}")
+            parts.append(f"the expert's answer is outside the range on {self.conflicts} rows")
         if self.width is not None and self.span is None:
-            parts.append(f"range allows {self.width:.1f} of {self.classes} classes")
+            parts.append(f"the range allows {self.width:.1f} of {self.classes} classes")
         elif self.width is not None:
-            parts.append(f"ranges are {self.width:.4g} wide, the bounds {self.span:.4g}")
+            parts.append(f"ranges are {self.width:.4g} wide on average, the bounds {self.span:.4g}")
         if self.outside:
             parts.append(f"{self.outside} labels outside their range")
         if self.beyond:

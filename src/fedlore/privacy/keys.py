@@ -24,7 +24,9 @@ def openssh_pair(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[byte
     return private, public + b"\n"
 
 
-def read_key(path: Path, kind: Any, *, pem: bool = False) -> Any:
+def read_key(
+    path: Path, kind: Any, *, wanted: str = "an elliptic-curve key", pem: bool = False
+) -> Any:
     """A key of this class, private or public, from a file in OpenSSH's format, or in PEM."""
     half = "public" if "Public" in kind.__name__ else "private"
     try:
@@ -35,9 +37,9 @@ def read_key(path: Path, kind: Any, *, pem: bool = False) -> Any:
             found = serialization.load_pem_private_key(data, None)
         else:
             found = serialization.load_ssh_private_key(data, None)
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+    # TypeError: the key is encrypted, and we ask for no password
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise FedloreError(f"'{path}' is not a {half} key: {error}") from None
     if not isinstance(found, kind):
-        wanted = "Ed25519" if "Ed25519" in kind.__name__ else "elliptic-curve"
-        raise FedloreError(f"'{path}' must be an {wanted} key")
+        raise FedloreError(f"'{path}' must be {wanted}")
     return found

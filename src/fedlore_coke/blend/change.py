@@ -161,7 +161,7 @@ def change_words(found: BlendChange) -> list[str]:
     wanted = f"{order.target.text} with P >= {order.confidence:g}"
     now = f"P({order.target.text}) of this blend {equal(found.chance)}"
     if found.reached:
-        return [f"{now}: it makes {wanted} as it is"]
+        return [f"{now}: it reaches {wanted} as it is"]
     said = [f"{now}, wanted is {order.confidence:g}"]
     said += [
         f"{side.limit}: {side.found} ({side.wanted})"
@@ -169,11 +169,11 @@ def change_words(found: BlendChange) -> list[str]:
         if not side.kept
     ]
     if found.then is None or found.traded is None or found.chance_then is None:
-        said.append("No blend of these coals was found that makes it")
+        said.append("No blend of these coals was found that reaches it")
     else:
         cost = float((found.then - found.now) @ order.coals.price)
         said.append(
-            f"The nearest blend found that makes it exchanges {100 * found.traded:.2f} % of the "
+            f"The nearest blend found that reaches it exchanges {100 * found.traded:.2f} % of the "
             f"mass, has P {equal(found.chance_then)} and costs {cost:+,.2f} per tonne"
         )
     if found.features:
@@ -182,7 +182,7 @@ def change_words(found: BlendChange) -> list[str]:
         ]
         said.append(f"One feature alone would do, if it could be had: {'; '.join(each)}")
     else:
-        said.append("No single feature would do, wherever in its scope it lay")
+        said.append("No single feature would do, whatever its value within the scope")
     return said
 
 

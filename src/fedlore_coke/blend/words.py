@@ -72,10 +72,11 @@ def plan_summary(plan: BlendPlan) -> list[str]:
     said += [f"{side.limit}: {side.found} ({side.wanted})" for side in blend.sides]
     if plan.costs:
         each = ", ".join(f"{name} {cost:,.2f}" for name, cost in plan.costs.items())
-        how = "mean" if plan.choice == "mean" else "worst case"
+        mean = plan.choice == "mean"
+        how = "lowest mean cost over scenarios" if mean else "lowest cost in the worst scenario"
         said.append(
-            f"Chosen for the least cost in the {how} of scenarios; per tonne: {each}; the prices "
-            "of the tables are the mixture of scenarios that it was planned at"
+            f"Chosen for the {how}; per tonne: {each}; the tables show prices of the mixture of "
+            "scenarios it was planned with"
         )
     if plan.floor is not None:
         said.append(
@@ -84,14 +85,14 @@ def plan_summary(plan: BlendPlan) -> list[str]:
         )
     if plan.refused:
         said.append(
-            f"The expert has no answer for {plan.refused:,} of the {plan.looked:,} blends looked "
-            "at; they were passed over"
+            f"The expert has no answer for {plan.refused:,} of the {plan.looked:,} blends tried; "
+            "they were skipped"
         )
     if plan.tests:
         results = "1 measured result was" if plan.tests == 1 else f"{plan.tests} results were"
-        said.append(f"{results} taken in; the bundle is as it was")
+        said.append(f"{results} used; the bundle is unchanged")
     if plan.proved:
-        said.append("No cheaper blend in lots exists: all of them were looked at")
+        said.append("No cheaper blend in lots exists: all were checked")
     return said
 
 
@@ -99,14 +100,15 @@ def trial_words(plan: BlendPlan) -> list[str]:
     """What a test would be worth, in sentences."""
     test = plan.test
     if test is None:
-        return ["No single test would lower the price that is expected of the next plan"]
+        return ["No single test would lower the expected price of the next plan"]
     mix = ", ".join(f"{name} {100 * share:.1f} %" for name, share in test.shares.items())
     likely = sorted(test.outcomes, key=lambda o: -o.chance)[:3]
     then = "; ".join(f"{o.answer} (P = {o.chance:.2f}): {o.cost:,.2f}" for o in likely)
     return [
         f"A test of {mix} would lower the price of the next plan from {test.now:,.2f} to "
         f"{test.then:,.2f} on average, by {test.now - test.then:,.2f}",
-        f"The blend to test costs {test.cost:,.2f} per tonne; the next plan after {then}",
+        f"The blend to test costs {test.cost:,.2f} per tonne; price of the next plan by "
+        f"result: {then}",
     ]
 
 
@@ -115,20 +117,20 @@ def risk_words(order: Order, blend: Blend) -> list[str]:
     risk, safe = blend.risk, order.grader.promise == "safe"
     if risk.low is None:
         return [
-            "This model cannot tell its own ignorance, and P is what it says itself: a blend that "
-            "was chosen for its P tends to come out below it"
+            "This model cannot tell its own uncertainty, and P is its own claim: a blend chosen "
+            "for its P tends to fall short of it"
         ]
     means = (
         f"safe: right on average, and at least {max(blend.chance - FALL, 0.0):.2f} unless the "
-        f"model errs by more than {ERRING:g} of its own sds"
+        f"model errs by more than {ERRING:g} of its own standard deviations"
         if safe
         else "expected: right on average over plans, not for each of them"
     )
-    said = [f"P is promised as {means}; {risk.expected:.3f} is expected of this blend"]
+    said = [f"P is promised as {means}; expected for this blend: {risk.expected:.3f}"]
     if risk.noise is not None and risk.ignorance is not None:
         said.append(
-            f"Of the risk of {1.0 - risk.expected:.3f} the noise of the test makes "
-            f"{risk.noise:.3f}, and what the model does not know {risk.ignorance:.3f}"
+            f"The risk of {1.0 - risk.expected:.3f} is {risk.noise:.3f} test noise and "
+            f"{risk.ignorance:.3f} model uncertainty"
         )
     if risk.noise_sd is not None and risk.ignorance_sd is not None:
         said.append(

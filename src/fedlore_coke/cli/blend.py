@@ -162,7 +162,7 @@ def blend_command(
     check_writable(out / "plan.json")
     if scenarios is not None:
         order = lean_order(order, scenarios, seed=seed)
-    with explain_stop("nothing was kept and nothing written; the same command begins anew"):
+    with explain_stop("nothing was kept or written; run the same command to start again"):
         with Gauge(screen, "step") as gauge:
             found = replace(plan(order, seed=seed, progress=gauge.step), tests=tests)
         if scenarios is not None:

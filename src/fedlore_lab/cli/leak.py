@@ -83,7 +83,7 @@ def leak_command(
 
 def _kept(done: int, out: Path) -> str:
     seen = f"{done} settings were looked at and are kept in {out / 'cells'}"
-    return f"{seen}; the same command goes on"
+    return f"{seen}; run the same command to continue"
 
 
 def _table(found: Sequence[LeakLine], name: str, seeds: int) -> TextTable:

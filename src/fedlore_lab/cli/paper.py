@@ -71,7 +71,7 @@ def regression(
     check_writable(path)
     done = read_rows(path) if path.exists() else []
     screen = current_screen()
-    kept = f"finished parts are kept in {path}; the same command goes on"
+    kept = f"finished parts are kept in {path}; run the same command to continue"
     with explain_stop(kept), Gauge(screen, "part") as gauge:
         total = seeds * 2 * (len(study.bins) + 1)
         gauge.step("loading", 0, total)
@@ -216,7 +216,7 @@ def _run(study: Study, out: Path, threads: int) -> None:
 
 
 def _kept(out: Path) -> str:
-    return f"finished cells are kept in {out}; the same command goes on"
+    return f"finished cells are kept in {out}; run the same command to continue"
 
 
 def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:

@@ -88,7 +88,7 @@ class PaperDrawings:
 
     def _train(self, approach: Approach, drawing: Drawing) -> Trained:
         setup, rounds = self.setup, drawing.rounds
-        alone = approach.model == "local"
+        alone = isinstance(approach.algorithm, Alone)
         tuned = setup.tuned and not alone and rounds > 1
         if alone and setup.alone:
             rounds = setup.alone

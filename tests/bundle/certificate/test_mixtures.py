@@ -1,6 +1,7 @@
 """Certificates of mixtures, and forgers who let one row hear of another or swap names."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -8,8 +9,11 @@ import pytest
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.checker import check, outcome_of
-from fedlore.checker.bundles import ensemble_faults, read_weights
+from fedlore.checker.bundles import ensemble_faults, knowledge_texts, read_weights
+from fedlore.checker.forms import Header
+from fedlore.config import build
 from fedlore.core.one_shot import Link
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.models.ensemble import OneShotMember
 
 from ..mixed import class_members, mixture, one_shot_model, ordinal
@@ -235,15 +239,21 @@ def test_swapped_names_are_refused(forger, change):
 
 def test_weights_of_a_bundle_are_looked_at():
     made = bundle_of(mixed(), "north")
-    ensemble = json.loads(made.members["bundle.json"])["ensemble"]
+    header = build(Header, json.loads(made.members["bundle.json"]))
     tensors = read_weights(made.members["ensemble.safetensors"])
-    assert ensemble_faults(ensemble, tensors) == []
-    assert "sum to" in ensemble_faults(ensemble | {"network": 0.9}, tensors)[0]
-    assert "[0, 1]" in ensemble_faults(ensemble | {"network": -0.1}, tensors)[0]
+    known = read_knowledge(knowledge_texts(made.members))
+
+    def faults(tensors, **changes):
+        return ensemble_faults(replace(header, ensemble=header.ensemble | changes), tensors, known)
+
+    assert faults(tensors) == []
+    assert "sum to" in faults(tensors, network=0.9)[0]
+    assert "[0, 1]" in faults(tensors, network=-0.1)[0]
+    assert "inverse_temperature" in faults(tensors, inverse_temperature=None)[0]
     endless = tensors | {"own.0.weight": np.array([np.inf])}
-    assert ensemble_faults(ensemble, endless) == ["'own.0.weight' is not finite"]
+    assert faults(endless) == ["'own.0.weight' is not finite"]
     turned = tensors | {"one_shot.spread": -tensors["one_shot.spread"]}
-    assert ensemble_faults(ensemble, turned) == ["'one_shot.spread' is not above 0"]
+    assert faults(turned) == ["'one_shot.spread' is not above 0"]
 
 
 def test_a_changed_member_is_found(site, tmp_path):

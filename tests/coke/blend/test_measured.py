@@ -149,7 +149,7 @@ def test_the_worth_of_a_test_is_what_taking_it_in_would_bring():
     assert "would lower the price of the next plan" in said[0]
     assert as_json(replace(found, test=test))["trial"]["plan_then"] == test.then
     assert "No single test" in trial_words(found)[0]
-    assert any("2 results were taken in" in s for s in plan_summary(replace(found, tests=2)))
+    assert any("2 results were used" in s for s in plan_summary(replace(found, tests=2)))
 
 
 def read_like(order, shares, place):
@@ -187,7 +187,7 @@ def test_a_trial_and_its_result_from_the_command_line(bundle, tmp_path):
     text = f"{','.join(names)},grade\n{shares},Q17\n{shares},Q17\n"
     before = (bundle / "north.lore").read_bytes()
     again = run(bundle, tmp_path / "two", "--measured", str(results(tmp_path, text)))
-    assert again.exit_code == 0 and "2 results were taken in" in again.output
+    assert again.exit_code == 0 and "2 results were used" in again.output
     after = json.loads((tmp_path / "two" / "plan.json").read_text())
     assert after["blend"]["cost_per_tonne"] < said["blend"]["cost_per_tonne"]
     assert (bundle / "north.lore").read_bytes() == before

@@ -270,6 +270,8 @@ def test_the_checker_finds_every_fault():
     assert "100.4 t, there are 100 t" in " | ".join(check(near, over))
     assert " t, there" not in " | ".join(check(replace(near, tonnes=125.0), over))
     assert "-1.0" in " | ".join(check(order, np.array([0.21, -0.01, 0.8])))
+    (less,) = (said for said in check(order, np.array([0.2, -1e-12, 0.8])) if "middle" in said)
+    assert "is below its least, 0" in less  # no share is negative, however little
     assert check(order, np.array([np.nan, 0.5, 0.5])) == ("a share is not finite",)
     with pytest.raises(FedloreError, match="3 coals"):
         check(order, np.ones(2))

@@ -20,6 +20,7 @@ from fedlore.engine.lore.report import (
 from fedlore.engine.lore.stacking import MIXTURE, ClassStack, NumberStack, choose_members
 from fedlore.engine.lore.temperature import NETWORK
 from fedlore.knowledge.models import Knowledge
+from fedlore.models.benefit import BenefitLine, say_gain
 from fedlore.models.own.baseline import Own, OwnModel
 
 ROWS, CLASSES = 60, 4
@@ -121,6 +122,21 @@ def test_a_gain_is_paired_by_row_and_of_roots_in_the_unit_of_the_number():
     assert gain_of(torch.zeros(3), torch.zeros(3), "rmse").value == 0.0
     worse = gain_of(after, before, "accuracy")
     assert (worse.value, worse.low, worse.high) == (-3.0, -line.high, -line.low)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "said"),
+    [
+        (0.05, 0.01, 0.09, "Taking part pays"),
+        (0.05, -0.01, 0.11, "Taking part is likely to pay"),
+        (-0.05, -0.11, 0.01, "Taking part is not likely to pay"),
+        (-0.05, -0.09, -0.01, "Taking part does not pay"),
+    ],
+)
+@pytest.mark.parametrize("measure", ["accuracy", "rmse"])
+def test_that_it_pays_is_said_where_the_whole_interval_says_so(measure, value, low, high, said):
+    gain = BenefitLine("gain", value, low, high)
+    assert say_gain(gain, "local best", 40, measure).startswith(said)
 
 
 def test_a_site_s_page_has_a_line_for_each_and_the_gain_over_the_baseline():

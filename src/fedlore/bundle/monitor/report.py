@@ -95,12 +95,12 @@ def _count(report: MonitorReport) -> str:
 
 def say_promise(report: MonitorReport) -> str:
     """What is promised, and for which rows."""
-    units = "rows come in an order that says nothing, as rows drawn one by one do"
+    units = "the rows come in random order, as independent draws do"
     if report.lots is not None:
-        units = "lots come in an order that says nothing, whatever the rows of a lot have in common"
+        units = "the lots come in random order, however alike the rows of a lot are"
     return (
-        "the chance that one of these claims ever raises a false one is at most "
-        f"{report.alarm_rate:.0%}, however often you look, if {units}"
+        f"the chance of ever raising a false one is at most {report.alarm_rate:.0%} over all these "
+        f"claims, however often you look, if {units}"
     )
 
 

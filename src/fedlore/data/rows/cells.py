@@ -87,17 +87,14 @@ Floats = NDArray[np.float64]
 Wrong = dict[int, str]  # position -> what is wrong there
 
 
-_NUMBERS = ("f", "i", "u")  # kinds of numpy
-
-
 def _kind(cells: Any) -> str:
-    """The kind of an array of numpy; empty for any other column."""
-    return str(getattr(getattr(cells, "dtype", None), "kind", ""))
+    """The kind of numpy's array; empty for any other column."""
+    return cells.dtype.kind if isinstance(cells, np.ndarray) else ""
 
 
 def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     """A column of numbers, (n,) float64 with NaN for blanks, and the cells that are none."""
-    if _kind(cells) in _NUMBERS:
+    if _kind(cells) in ("f", "i", "u"):
         return cells.astype(np.float64, copy=False), {}
     listed = _as_list(cells)
     quick = _plain_numbers(listed, decimal)
@@ -152,7 +149,7 @@ def date_cells(cells: Any, part: str) -> tuple[Floats, Wrong]:
     """
     if _kind(cells) == "M":
         return _part_of(cells.astype("datetime64[D]"), part), {}
-    if _kind(cells) in _NUMBERS:
+    if _kind(cells) in ("f", "i", "u"):
         return number_cells(cells)
     days = np.full(len(cells), "NaT", dtype="datetime64[D]")
     wrong: Wrong = {}

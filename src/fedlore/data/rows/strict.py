@@ -48,7 +48,7 @@ def _record(
     dates: Mapping[str, Sequence[Feature]],
     row: int,
 ) -> list[float]:
-    if _kind(said) != "an object":
+    if not isinstance(said, dict):
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
     if dates:
         said = _without_dates(said, dates, row)
@@ -121,22 +121,22 @@ def _value(said: Any, feature: Feature, row: int) -> float:
 
     if said is None and feature.may_miss:
         return math.nan
-    kind = _kind(said)
-    if said is None or (kind == "text" and not said.strip()):
+    is_text = isinstance(said, str)
+    if said is None or (is_text and not said.strip()):
         raise refuse("the value is missing")
     if feature.levels:
-        if kind != "text":
-            raise refuse(f"must be one of {', '.join(feature.levels)}, got {kind}")
+        if not is_text:
+            raise refuse(f"must be one of {', '.join(feature.levels)}, got {_kind(said)}")
         if said not in feature.levels and feature.other:
             return float(len(feature.levels))
         if said not in feature.levels:
             raise refuse(f"must be one of {', '.join(feature.levels)}, got '{excerpt(said)}'")
         return float(feature.levels.index(said))
-    if kind != "a number":  # JSON's whole numbers are read as floats too
-        raise refuse(f"must be a number, got {kind}")
+    if not isinstance(said, float):  # JSON's whole numbers are read as floats too
+        raise refuse(f"must be a number, got {_kind(said)}")
     if not abs(said) <= LARGEST_VALUE:
         raise refuse(f"must lie within ±{LARGEST_VALUE:g}, got {said:g}")
-    return float(said)
+    return said
 
 
 def _kind(said: Any) -> str:

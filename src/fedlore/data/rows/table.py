@@ -16,6 +16,7 @@ from ...core.workbooks import SUFFIXES
 from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.answers import convert
 from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Broken
 from ...knowledge import Knowledge
 from .cells import (
     Extra,
@@ -177,9 +178,9 @@ def read_unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
 
 def _show(cells: Any) -> Any:
     """Cells to copy; one that a spreadsheet made something else of as it is shown."""
-    if hasattr(cells, "dtype"):
+    if isinstance(cells, np.ndarray):
         return cells
-    return [getattr(cell, "shown", cell) for cell in cells]
+    return [cell.shown if isinstance(cell, Broken) else cell for cell in cells]
 
 
 def _tensors(

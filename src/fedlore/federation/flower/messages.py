@@ -112,7 +112,7 @@ def _values(name: str, kind: type[Task] | type[Reply], record: RecordDict) -> di
     payload = {key: from_bytes(layout, data[key]) for key, layout in layouts.items()}
     hints = get_type_hints(kind)
     for key, value in settings.items():
-        if hints.get(key, str) not in _PLAIN:
+        if hints.get(key, str) not in _PLAIN and isinstance(value, str):
             settings[key] = json.loads(value)
     return settings | {_tensors(kind): payload}
 

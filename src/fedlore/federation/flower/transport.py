@@ -143,7 +143,7 @@ class Mail:
             if self.receipts is not None and site:
                 self.receipts.keep(site, reply.books)
             return Letter(about, reply, size=size)
-        except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, EOFError, RecursionError) as error:
             return Letter(about, wrong=f"malformed ({type(error).__name__})", size=size)
 
 

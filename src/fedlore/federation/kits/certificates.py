@@ -5,7 +5,6 @@ import ipaddress
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -33,7 +32,9 @@ def new_authority(folder: Path, name: str, *, days: int) -> None:
 
 def vouch(old: x509.Certificate, key: ec.EllipticCurvePrivateKey, new: x509.Certificate) -> bytes:
     """A certificate by which the key of an old authority says which the new one is."""
-    public: Any = new.public_key()
+    public = new.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise FedloreError("an authority must have an elliptic-curve key")
     certificate = _authority(_title(new), _title(old), public, 3650).sign(key, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM)
 

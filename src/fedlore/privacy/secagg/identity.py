@@ -23,7 +23,9 @@ class Peers:
     def __init__(self, folder: Path, name: str) -> None:
         self._name, self._key = name, _own(folder)
         self._known: dict[str, Ed25519PublicKey] = {
-            path.name.removesuffix(".pub"): read_key(path, Ed25519PublicKey)
+            path.name.removesuffix(".pub"): read_key(
+                path, Ed25519PublicKey, wanted=f"another site's {PUBLIC}"
+            )
             for path in known_peers(folder)
         }
 
@@ -56,5 +58,5 @@ def _own(folder: Path) -> Ed25519PrivateKey:
         private, public = openssh_pair(Ed25519PrivateKey.generate())
         write_private(path, private)
         write_whole(folder / PUBLIC, public)
-    found: Ed25519PrivateKey = read_key(path, Ed25519PrivateKey)
+    found: Ed25519PrivateKey = read_key(path, Ed25519PrivateKey, wanted="an Ed25519 key")
     return found
