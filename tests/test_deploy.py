@@ -142,6 +142,7 @@ def test_the_image_has_what_the_commands_need_and_no_root():
             assert (ROOT / name).exists(), name
     steps = re.findall(r"^(FROM|USER|ENTRYPOINT) (.+)$", text, re.M)
     assert dict(steps)["USER"].split(":")[0] not in ("root", "0")
+    assert dict(steps)["FROM"] == "${BASE}"  # so that a digest can be given, as the page says
     assert dict(steps)["ENTRYPOINT"] == '["fedlore"]'
     extras = re.search(r"\.\[([a-z,]+)\]", text)[1].split(",")
     declared = (ROOT / "pyproject.toml").read_text()

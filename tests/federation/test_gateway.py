@@ -1,12 +1,14 @@
 """The door to the network: who comes through, and what a stranger can do in front of it."""
 
+import asyncio
 import base64
 import datetime
+import gc
 import socket
 import ssl
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -111,6 +113,7 @@ def signed(key=KEY, *, ahead=0.0, claim=None, **more):
 
 
 PULL = "/v1/fleet/pull-messages"
+PUSH = "/v1/fleet/push-object"
 
 
 def test_what_a_site_signs_goes_on_and_its_answer_comes_back(tmp_path):
@@ -181,24 +184,30 @@ def test_who_has_not_signed_is_told_why_and_goes_no_further(stage, headers, stat
 
 def raw(stage, text, *, tls=True, wait=5.0):
     """What comes back for bytes as they are."""
-    with socket.create_connection(("127.0.0.1", stage.door), timeout=wait) as plain:
-        context = ssl.create_default_context(cafile=str(stage.ca))
-        line = context.wrap_socket(plain, server_hostname="localhost") if tls else plain
-        found = b""
-        with line, suppress(TimeoutError, ConnectionError, ssl.SSLError):
+    found = b""
+    with connected(stage, tls=tls, wait=wait) as line:
+        with suppress(TimeoutError, ConnectionError, ssl.SSLError):
             line.sendall(text)
             while piece := line.recv(65536):
                 found += piece
-        return found
+    return found
 
 
-def request(headers, body=b""):
-    lines = [f"POST {PULL} HTTP/1.1", "host: x", *(f"{k}: {v}" for k, v in headers.items())]
+@contextmanager
+def connected(stage, *, tls=True, wait=5.0):
+    with socket.create_connection(("127.0.0.1", stage.door), timeout=wait) as plain:
+        context = ssl.create_default_context(cafile=str(stage.ca))
+        with context.wrap_socket(plain, server_hostname="localhost") if tls else plain as line:
+            yield line
+
+
+def request(headers, body=b"", path=PULL):
+    lines = [f"POST {path} HTTP/1.1", "host: x", *(f"{k}: {v}" for k, v in headers.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def test_a_body_that_is_too_long_is_never_read(tmp_path):
-    with staged(tmp_path, body=1000) as stage:
+    with staged(tmp_path, body=1000, ask=1000) as stage:
         told = raw(stage, request(signed() | {"content-length": str(1 << 40)}))
         assert told.startswith(b"HTTP/1.1 413")
         pieces = b"".join(b"400\r\n" + b"x" * 1024 + b"\r\n" for _ in range(3))
@@ -265,15 +274,58 @@ def test_who_floods_the_gate_shuts_out_himself_alone(tmp_path):
             one.close()
 
 
+def test_a_flood_leaves_no_buffers_behind(tmp_path):
+    """A handshake has a buffer of 256 KB; nobody may have to collect garbage to get it back."""
+    with staged(tmp_path, address=4) as stage:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(60):
+                socket.create_connection(("127.0.0.1", stage.door)).close()
+            with stage.client() as client:
+                assert client.get("/health").status_code == 200
+            wait_until(lambda: buffers() < 4)
+        finally:
+            gc.enable()
+
+
+def buffers():
+    return sum(type(one) is asyncio.sslproto.SSLProtocol for one in gc.get_objects())
+
+
+def test_connections_of_one_site_are_bounded(tmp_path):
+    with staged(tmp_path, lines=3) as stage, ExitStack() as open_lines:
+        clients = [open_lines.enter_context(stage.client()) for _ in range(5)]
+        for client in clients:
+            assert client.post(PULL, headers=signed()).status_code == 200
+        wait_until(lambda: sum(s.lines for s in stage.gate.presence.sites.values()) == 3)
+    assert any("too many connections of site 'north'" in line for line in stage.lines)
+
+
+def test_parts_on_their_way_count_together(tmp_path):
+    """Else a site that sends many at once has that many times the memory of the gate."""
+    head = signed() | {"content-length": "600"}
+    with staged(tmp_path, reply=1000) as stage, ExitStack() as lines:
+        first = lines.enter_context(connected(stage))
+        first.sendall(request(head, b"x" * 500, PUSH))
+        wait_until(lambda: sum(stage.gate._held.values()) == 500)
+        assert raw(stage, request(head, b"x" * 600, PUSH)).startswith(b"HTTP/1.1 413")
+        first.sendall(b"x" * 100)
+        assert first.recv(100).startswith(b"HTTP/1.1 200")
+        wait_until(lambda: sum(stage.gate._held.values()) == 0)
+        long = request(signed() | {"content-length": str(2 << 20)})
+        assert raw(stage, long).startswith(b"HTTP/1.1 413")
+
+
 def test_what_a_site_sends_for_one_task_is_bounded_before_it_is_read(tmp_path):
-    push, part = "/v1/fleet/push-object", b"x" * 400
+    part = b"x" * 400
     with staged(tmp_path, reply=1000, pause=0.2) as stage, stage.client() as client:
 
         def pushed():
-            return client.post(push, content=part, headers=signed()).status_code
+            return client.post(PUSH, content=part, headers=signed()).status_code
 
         assert [pushed(), pushed(), pushed(), pushed()] == [200, 200, 413, 413]
-        assert sum(len(body) for path, body, _ in stage.behind.seen if path == push) == 800
+        assert sum(len(body) for path, body, _ in stage.behind.seen if path == PUSH) == 800
         client.post(PULL, content=b"task", headers=signed())
         assert pushed() == 413  # for another task as much again, though not at once
         time.sleep(0.3)

@@ -26,6 +26,7 @@ from fedlore.federation.site.session import join_federation
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
+from fedlore.privacy.ckks.cipher import write_key
 from fedlore.privacy.dp.budget import Ledger
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.privacy.secagg.server import OpenedSums
@@ -79,11 +80,13 @@ def test_terms_that_were_not_agreed_to_get_nothing_until_the_owner_accepts_them(
         worker(first_task(terms_in(folder)), terms_in(folder).text())
 
 
-def test_terms_that_the_policy_refuses_can_be_looked_at_and_accepted(folder, home):
+@pytest.mark.parametrize("privacy", [Privacy(), Privacy(encryption="ckks")], ids=["bare", "ckks"])
+def test_terms_that_the_policy_refuses_can_be_looked_at_and_accepted(folder, home, privacy):
     """An owner who is told that his policy refuses them has a way out of it."""
     other = terms_in(folder, privacy=Privacy(secure_aggregation=True))
     accept_terms(read_kit(home), other, policy=True)
-    bare, worker = terms_in(folder), Worker(read_kit(home))
+    bare, worker = terms_in(folder, privacy=privacy), Worker(read_kit(home))
+    write_key(home / "ckks.key")
     with pytest.raises(Refusal, match="policy: secure aggregation is demanded"):
         worker(first_task(bare), bare.text())
     said = CliRunner().invoke(app, ["accept", str(home), "--yes", "--policy"])

@@ -22,8 +22,11 @@ from fedlore.privacy import Privacy
 from fedlore.privacy.secagg.filter import SecureAggregation
 
 from .inside import agree, audit_lines, check_undisturbed, edited, first_task
+from .test_chosen import MENU
 from .test_lying import BEYOND, changed
+from .test_masked import HIDDEN
 from .test_processes import running, trial
+from .test_sums import weighted
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +56,13 @@ class Liar:
         for site, letter in self.ask(task, terms).items():
             assert letter.reply is None and letter.wrong == "refused", (site, letter)
             assert words in letter.detail, letter.detail
+
+    def summed(self, task: Task, terms, lost=()) -> list[tuple[str, ...]]:
+        """Whose sum it reads through masks, where the answers of some sites are said to be lost."""
+        self.mail.online()
+        remote = Remote(replace(self.mail, terms=terms.text()), self.sites, 1, 60.0, needed=0)
+        way = SecureAggregation(asked=len(self.sites), run=terms.run).over(Losing(remote, lost))
+        return [reply.names for reply in way.exchange(task, self.sites)]
 
 
 @contextmanager
@@ -134,12 +144,8 @@ def test_no_second_sum_is_opened(tmp_path):
     with running(folder), lying(folder) as liar:
 
         def summed(shift=0.0, lost=(), run="twice", kind="train"):
-            liar.mail.online()
-            mail = replace(liar.mail, terms=replace(terms, run=run).text())
-            remote = Remote(mail, liar.sites, 1, 60.0, needed=0)
-            way = SecureAggregation(asked=4, run=run).over(Losing(remote, lost))
             task = first_task(terms, shift=shift) if kind == "train" else Task(kind, 0)
-            return [r.names for r in way.exchange(task, liar.sites)]
+            return liar.summed(task, replace(terms, run=run), lost)
 
         assert summed() == [tuple(liar.sites)]
         assert summed(lost=liar.sites[3:]) == []
@@ -151,3 +157,19 @@ def test_no_second_sum_is_opened(tmp_path):
     for home in homes(folder)[:3]:
         reasons = [e["reason"] for e in audit_lines(home) if e["event"] == "refused"]
         assert sum("it would tell single uploads" in reason for reason in reasons) == 3
+
+
+def test_no_second_sum_of_rows_is_opened(tmp_path):
+    """Those of four sites beside those of three are the rows of the fourth, to the last digit."""
+    changes = ('recipe = "none"', 'recipe = "lore"'), ("\n[model]", MENU)
+    folder = trial(tmp_path / "fed", HIDDEN, *changes, sites=4, rounds=3)
+    terms = terms_of(read_deployed(folder), run="twice", participants=4)
+    with running(folder), lying(folder) as liar:
+        everybody, lost = [tuple(liar.sites)], liar.sites[3:]
+        assert liar.summed(Task("gram", 0), terms) == everybody
+        assert liar.summed(weighted(terms), terms, lost) == []  # in the step that follows
+        assert liar.summed(Task("gram", 0), replace(terms, run="later"), lost) == []
+        assert liar.summed(Task("gram", 0), replace(terms, run="later")) == everybody
+    for home in homes(folder)[:3]:
+        reasons = [e["reason"] for e in audit_lines(home) if e["event"] == "refused"]
+        assert sum("it would tell single uploads" in reason for reason in reasons) == 2

@@ -284,6 +284,18 @@ def test_a_full_disk_ends_the_training_cleanly(tmp_path):
     assert json.loads((folder / "status.json").read_text())["state"] == "stopped"
 
 
+def test_without_a_server_a_site_says_so_once_and_goes_on_trying(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2)
+    site = start_site(next((folder / "sites").iterdir()))
+    try:
+        wait_until(lambda: "trying again" in said(site))
+        time.sleep(3.0)  # it tries each second
+        assert said(site).count("no connection to 127.0.0.1:") == 1, said(site)
+        assert site.code() is None
+    finally:
+        site.stop()
+
+
 def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     folder = trial(tmp_path / "fed", sites=2)
     monkeypatch.setattr("fedlore.federation.coordinator.training.PATIENCE", 2.0)

@@ -174,6 +174,12 @@ def test_a_stranger_stops_nothing(tmp_path):
         assert words in told, words
 
 
+def peak_of(process: int) -> int:
+    """Megabytes that a process has had in memory at most."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+
 def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
     """As many as go: visitors, a site that comes in meanwhile and a training all get through."""
     folder = trial(tmp_path / "fed", sites=3, rounds=4)
@@ -203,6 +209,7 @@ def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
         for thread in threads:
             thread.start()
         try:
+            before = peak_of(household.server.pid)
             wait_until(lambda: "refused 127.0.0.2: too many" in log_of(folder))
             household.sites["plant-1"].stop()
             household.restart_site("plant-1")
@@ -212,6 +219,9 @@ def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
             over.set()
             for thread in threads:
                 thread.join()
+        grown = peak_of(household.server.pid) - before
+    print(f"{opened[0]} connections, the gate grew by {grown} MB to {before + grown} MB")
+    assert before + grown < 600, (before, grown)
     assert opened[0] > 1000 and len(seen) > 5 and set(seen) == {200}, (opened, seen)
     check_undisturbed(folder)
 

@@ -5,6 +5,7 @@ import random
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.sums import DataVersion, SumLedger
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
+from fedlore.privacy.ckks.cipher import new_key
 from fedlore.privacy.filters import WITHHELD, apply_halves
 from fedlore.privacy.secagg.filter import SecureAggregation
 
-from .inside import Inside, around, edited
+from .inside import Inside, agree, around, edited
 from .test_chosen import MENU, chosen, own_models
 from .test_lying import Lying
 from .test_masked import masked, watched
@@ -36,7 +38,7 @@ RUNGS = MENU.replace("]\n\n[model]", "  {hears = false, plain = 0.5},\n]\n\n[mod
 
 
 class Curious:
-    """A coordinator that asks sites what it likes, through masks, and keeps what it reads."""
+    """A coordinator that asks sites what it likes, through masks or ciphertexts, and reads."""
 
     def __init__(self, folder):
         self.homes = sorted((folder / "sites").iterdir())
@@ -45,11 +47,12 @@ class Curious:
 
     def ask(self, task, *, without=(), run="x"):
         """The sum over all sites, or all but some; sites are started anew each time."""
-        text = replace(self.terms, run=run).text()
-        way = Lying({h.name: Worker(read_kit(h)) for h in self.homes}, text)
+        terms = replace(self.terms, run=run)
+        way = Lying({h.name: Worker(read_kit(h)) for h in self.homes}, terms.text())
         names = [h.name for h in self.homes if h.name not in without]
         way.clients = lambda: names
-        found = list(SecureAggregation(asked=4, run=run).over(way).exchange(task, names))
+        (hiding,) = coordinator.coordinator_filters(terms)
+        found = list(hiding.over(way).exchange(task, names))
         self.refusals = way.refusals
         return found
 
@@ -68,16 +71,16 @@ def train(curious, trial, round=1):
     return Task("train", round, curious.start(trial), curious.terms.seed, rate, trial=trial)
 
 
-def weighted(curious):
+def weighted(terms):
     """Sums behind a bend: from a model that is 0 their weights are next to 1."""
-    one_shot = curious.terms.search_space.one_shot
-    size = len(one_shot.basis.groups(one_shot.columns(curious.terms.features)))
+    one_shot = terms.search_space.one_shot
+    size = len(one_shot.basis.groups(one_shot.columns(terms.features)))
     sent = {"mean": torch.zeros(size, dtype=torch.float64), "link": torch.tensor(1)}
     return Task("gram", 1, {"one_shot": sent})
 
 
 TWICE = {
-    "sums of rows, plain and weighted": lambda c: (Task("gram", 0), weighted(c)),
+    "sums of rows, plain and weighted": lambda c: (Task("gram", 0), weighted(c.terms)),
     "a fold's training and the main one": lambda c: (train(c, "2/0/3"), train(c, "2/main/3")),
     "two folds from one start": lambda c: (train(c, "2/0/3"), train(c, "2/1/3")),
     "the same question again": lambda c: (Task("moments", 0), Task("moments", 0)),
@@ -94,6 +97,28 @@ def test_of_the_same_content_no_sum_over_other_sites_is_opened(curious, question
     assert len(curious.refusals) == 3
     assert all(reason.startswith(WITHHELD) for reason in curious.refusals)
     assert len(curious.ask(second, run=run)) == 1  # of the same sites it tells nothing new
+
+
+@pytest.mark.parametrize("task", [Task("gram", 0), Task("moments", 0)], ids=["gram", "moments"])
+def test_under_encryption_no_sum_over_other_sites_is_decrypted(tmp_path, task):
+    """Two of them would tell the rows of the site that is in one, and their count."""
+    folder = chosen(tmp_path / "fed", search_space=RUNGS)
+    edited(folder / "federation.toml", ("secure_aggregation = false", 'encryption = "ckks"'))
+    for home in local_sites(folder):
+        (home / "ckks.key").write_bytes(shared_key())
+    agree(folder)
+    curious = Curious(folder)
+    assert len(curious.ask(task)) == 1
+    for run in ("x", "another"):
+        assert curious.ask(task, without=["plant-4"], run=run) == []
+        assert len(curious.refusals) == 3
+    assert all(reason.startswith(WITHHELD) for reason in curious.refusals)
+    assert len(curious.ask(task, run="another")) == 1
+
+
+@cache
+def shared_key():
+    return new_key()
 
 
 def test_sites_that_were_sent_different_weights_share_no_masks(curious):

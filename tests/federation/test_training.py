@@ -243,7 +243,7 @@ def test_a_full_disk_ends_the_run_with_the_last_round_safe(folder, monkeypatch):
         real(source, target)
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(FedloreError, match="No space left.*safe"):
+    with pytest.raises(FedloreError, match=r"round-000002.journal': No space left.*safe"):
         inside.train()
     monkeypatch.setattr(os, "replace", real)
     assert Journal(folder / "journal").last()[0].run.round == 1

@@ -10,8 +10,11 @@ import asyncio
 import math
 import socket
 import ssl
+import sys
 import threading
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +26,7 @@ import h11
 from ...errors import FedloreError
 from ..bell import DoorBell
 from ..flower.node import VISIT, UnknownKey, Unsigned, read_signer
-from .limits import Bucket, GateLimits, RefusalLog, Strangers, Twins
+from .limits import Bucket, GateLimits, Lines, RefusalLog, Twins
 from .status import EVERY, Presence
 
 FLEET = "/v1/fleet/"
@@ -79,10 +82,12 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self._refusals = RefusalLog(self.log)
-        self._strangers = Strangers(self.limits.strangers, self.limits.address)
+        self._strangers = Lines(self.limits.strangers, self.limits.address)
+        self._signed = Lines(sys.maxsize, self.limits.lines)
         self._twins = Twins(self.alarm)
         self._rates: dict[bytes, Bucket] = {}
         self._left: dict[bytes, int] = {}  # bytes that each site may send until its next task
+        self._held: Counter[bytes] = Counter()  # of parts of answers that are on their way here
         self._cut: dict[bytes, float] = {}  # when it last tried to send more
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
         self._asked: dict[bytes, int] = {}  # rings before the server was last asked for a site
@@ -137,6 +142,7 @@ class Gateway:
                 await asyncio.sleep(0.1)
                 continue
             self._start(self._serve(line, str(address[0])))
+            await asyncio.sleep(0)  # accepting does not wait for anything while a flood lasts
 
     async def _report(self) -> None:
         while True:
@@ -171,15 +177,22 @@ class Gateway:
         """Serve a connection from its first byte to its last."""
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
-        async with asyncio.timeout(self.limits.patience):
-            transport, _ = await self._loop.connect_accepted_socket(
-                lambda: protocol, line, ssl=self.tls
-            )
+        try:
+            async with asyncio.timeout(self.limits.patience):
+                transport, _ = await self._loop.connect_accepted_socket(
+                    lambda: protocol, line, ssl=self.tls
+                )
+        except OSError as error:
+            # asyncio's frames hold their own error, so each failed handshake would keep its
+            # buffer of 256 KB until the garbage collector comes by
+            traceback.clear_frames(error.__traceback__)
+            raise
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         visit = Visit(self, reader, writer, who, number)
         try:
             await visit.serve()
         finally:
+            self._signed.drop(number, visit.site)
             await visit.close()
 
     def judge(self, head: h11.Request, who: str) -> bytes | None:
@@ -214,8 +227,15 @@ class Gateway:
         """How many bytes a request may have: all pushes for one task together are bounded."""
         if key is None:
             return 0
-        left = self._left.get(key, self.limits.reply)
-        return min(self.limits.body, left) if path in PUSHES else self.limits.body
+        if path not in PUSHES:
+            return self.limits.ask
+        left = self._left.get(key, self.limits.reply) - self._held[key]
+        return min(self.limits.body, left)
+
+    def hold_bytes(self, key: bytes | None, path: str, count: int) -> None:
+        """So many bytes more, or less, of parts of answers of a site are in memory."""
+        if key is not None and path in PUSHES:
+            self._held[key] += count
 
     def too_large(self, key: bytes | None) -> TurnedAway:
         who = "a stranger"
@@ -232,10 +252,13 @@ class Gateway:
         self.presence.refused += 1
         return VisitAnswer(error.status, str(error).encode())
 
-    def known(self, number: int, key: bytes, who: str) -> None:
+    def known(self, visit: "Visit", key: bytes) -> None:
         """A connection on which a site has signed."""
-        self._strangers.drop(number, who)
-        self.presence.connect(number, self.keys().get(key, "?"))
+        visit.site = self.keys().get(key, "?")
+        self._strangers.drop(visit.number, visit.who)
+        self.presence.connect(visit.number, visit.site)
+        if self._signed.add(visit.number, visit.site, visit.hang_up):
+            self._refusals.note(visit.who, f"too many connections of site '{visit.site}'")
 
     def carried(self, key: bytes, path: str, received: int, sent: int) -> None:
         """So many bytes of a site went on, and so many back."""
@@ -302,26 +325,24 @@ class Visit:
         number: int,
     ) -> None:
         self._gate, self._reader, self._writer = gate, reader, writer
-        self._who, self._number = who, number
+        self.who, self.number, self.site = who, number, ""
         self._server: tuple[int, asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._signed = False
 
     async def serve(self) -> None:
         limits = self._gate.limits
         talk = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head)
         while True:
-            async with asyncio.timeout(limits.idle if self._signed else limits.patience):
+            async with asyncio.timeout(limits.idle if self.site else limits.patience):
                 head = await self._next(talk)
             if not isinstance(head, h11.Request):
                 return
             try:
-                key = self._gate.judge(head, self._who)
-                if key is not None and not self._signed:
-                    self._signed = True
-                    self._gate.known(self._number, key, self._who)
+                key = self._gate.judge(head, self.who)
+                if key is not None and not self.site:
+                    self._gate.known(self, key)
                 answer = await self._go_on(talk, head, key)
             except TurnedAway as error:
-                answer = self._gate.refuse(self._who, error)
+                answer = self._gate.refuse(self.who, error)
                 await self._tell(talk, head, answer, last=True)
                 return
             await self._tell(talk, head, answer, last=False)
@@ -337,21 +358,35 @@ class Visit:
     async def _go_on(
         self, talk: h11.Connection, head: h11.Request, key: bytes | None
     ) -> VisitAnswer:
-        body, limits, path = bytearray(), self._gate.limits, head.target.decode("ascii")
-        most = self._gate.largest(key, path)
+        body, path = bytearray(), head.target.decode("ascii")
+        try:
+            await self._read(talk, body, key, path)
+            if key is None:
+                return self._gate.open_answer(head.target)
+            return await self._pass_on(head, bytes(body), key, path)
+        finally:
+            self._gate.hold_bytes(key, path, -len(body))
+
+    async def _read(
+        self, talk: h11.Connection, body: bytearray, key: bytes | None, path: str
+    ) -> None:
+        """All of a body, unless it is larger than there is room for."""
+        gate, limits = self._gate, self._gate.limits
+        most = gate.largest(key, path)
         async with asyncio.timeout(limits.patience + most / limits.slowest):
             while isinstance(event := await self._next(talk), h11.Data):
+                if len(event.data) > min(most - len(body), gate.largest(key, path)):
+                    raise gate.too_large(key)
                 body += event.data
-                if len(body) > most:
-                    raise self._gate.too_large(key)
-        if key is None:
-            return self._gate.open_answer(head.target)
+                gate.hold_bytes(key, path, len(event.data))
+
+    async def _pass_on(self, head: h11.Request, body: bytes, key: bytes, path: str) -> VisitAnswer:
         if path == ENTER:
             self._gate.entered(key)
         if path == PULL:
-            answer = await self._pull(head, bytes(body), key)
+            answer = await self._pull(head, body, key)
         else:
-            answer = await self._ask(head, bytes(body))
+            answer = await self._ask(head, body)
         if path in PUSHES and answer.status == 200:
             self._gate.heard()
         self._gate.carried(key, path, len(body), len(answer.body))
@@ -440,6 +475,9 @@ class Visit:
         if self._server is not None:
             self._server[2].close()
             self._server = None
+
+    def hang_up(self) -> None:
+        self._writer.transport.abort()
 
     async def close(self) -> None:
         """Hang up on both sides, without waiting for a peer that does not."""

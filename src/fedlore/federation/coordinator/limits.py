@@ -10,7 +10,9 @@ class GateLimits:
     """How much anybody may take of the gate."""
 
     head: int = 16_384  # bytes of a request's head
-    body: int = 16 << 20  # bytes of a request: Flower cuts tensors into pieces of 5 MB
+    body: int = 16 << 20  # bytes of a part of an answer: Flower cuts tensors into pieces of 5 MB
+    ask: int = 1 << 20  # bytes of any other request
+    lines: int = 32  # connections of one site; the oldest makes room
     reply: int = 64 << 20  # bytes that a site may send for each task that it was given
     pause: float = 60.0  # seconds for which one that sent more may send nothing
     strangers: int = 128  # connections that nobody has signed on yet; the oldest makes room
@@ -32,19 +34,19 @@ class GateLimits:
         return cls(**room, **more)
 
 
-class Strangers:
-    """Connections without a signature yet, oldest first.
+class Lines:
+    """Connections of addresses or sites, oldest first.
 
-    Where there are too many, one of the address with the most of them goes: who floods the gate
-    shuts out himself.
+    Where there are too many, one of whoever has the most of them goes: who floods the gate shuts
+    out himself.
     """
 
     def __init__(self, most: int, each: int) -> None:
-        self._most, self._each = most, each  # in all, and of one address
-        self._here: dict[str, dict[int, Callable[[], object]]] = {}  # by address
+        self._most, self._each = most, each  # in all, and of one
+        self._here: dict[str, dict[int, Callable[[], object]]] = {}  # by whose they are
 
     def add(self, number: int, who: str, close: Callable[[], object]) -> str:
-        """Let one in; the address of which another had to go for it, empty where none had to."""
+        """Let one in; whose oldest had to go for it, empty where none had to."""
         crowd = ""
         if len(self._here.get(who, ())) >= self._each:
             crowd = who
