@@ -163,8 +163,8 @@ def test_a_draft_of_a_messy_table_passes_lint(tmp_path):
     assert draft.classes == ("NA", "None", "yes") and draft.features == 1
     assert "'NA' is taken for a class, not for a blank" in draft.text
     assert {name: why.split()[-1] for name, why in draft.left_out.items()} == {
-        "id": "alike",
-        "long": "alike",
+        "id": "equal",
+        "long": "equal",
         "a": "same",
         "const": "row",
         "copy": "'b'",
