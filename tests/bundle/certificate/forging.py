@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zipfile
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from fedlore.checker import check, outcome_of
 from fedlore.checker.certificate import seal
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import bundle_facts, graph_facts
+from fedlore.words.certificate import explain_claim
 
 helper, to_array, to_tensor = onnx.helper, onnx.numpy_helper.to_array, onnx.numpy_helper.from_array
 
@@ -73,7 +75,7 @@ class Site:
             pass
         if boast:
             for claim in said["claims"]:
-                claim["status"] = "proved"
+                restate(claim, "proved")
             said["verdict"] = "proved"
         self.seal()
 
@@ -108,9 +110,9 @@ class Site:
         for name, status in statuses.items():
             word = name.replace("_", "-")
             if word not in named:
-                named[word] = {"claim": word, "status": status, "how": "", "needed": False}
+                named[word] = {"claim": word, "status": "", "how": "", "needed": False}
                 self.certificate["claims"].append(named[word])
-            named[word]["status"] = status
+            restate(named[word], status)
         self.seal()
 
     def insert(self, name, *nodes, **constants):
@@ -139,6 +141,16 @@ class Site:
                 one.CopyFrom(to_tensor(change(values.copy()), one.name))
                 hit += 1
         assert hit
+
+
+def restate(claim, status):
+    """Another verdict on a claim in the words an issuer has for it: nothing else gives it away."""
+    boxes = re.search(r"over (\d+) boxes", claim["how"])
+    if claim["status"] != status and (boxes or claim["claim"] == "monotone"):
+        count = int(boxes[1]) if boxes else 0
+        claim["how"] = explain_claim(claim["claim"], status, count, needed=claim["needed"])
+        claim.pop("example", None)
+    claim["status"] = status
 
 
 def make(kind, inputs, output, **about):

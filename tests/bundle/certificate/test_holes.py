@@ -33,10 +33,10 @@ def site(tmp_path):
     return lambda model=None, **parts: Site.of(tmp_path, model or personal(), **parts)
 
 
-def refused(made, subject, *, anew=True):
+def refused(made, subject, *, anew=True, boast=True):
     """That the checker refuses, the certificate issued anew for the lie or only sealed."""
     made.subject = subject
-    made.reseal() if anew else made.seal()
+    made.reseal(boast=boast) if anew else made.seal()
     outcome, failed = made.outcome(subject)
     return outcome.code == 1 and bool(failed)
 
@@ -226,7 +226,9 @@ def test_7_a_network_alone_trusts_as_its_knowledge_says(site, subject):
     louder(made, 0.4)
     made.header(lambda h: h.__setitem__("rely", 0.95))
     made.certificate["expert"] = 0.95
-    assert refused(made, subject)
+    assert refused(made, subject, boast=False)  # though it admits that he weighs more
+    failed = [line for line in made.check(subject) if not line.holds]
+    assert any("trust" in line.found and "0.95" in line.found for line in failed)
 
 
 def test_7_a_mixture_with_a_weight_above_1(site):
@@ -383,6 +385,32 @@ def test_10_a_number_or_an_end_that_is_another_in_a_sliver(site, place, value):
     assert not got["refused"].any() and np.isfinite(got["number"]).all()
     low, high = got["interval"].T
     assert (low <= got["number"]).all() and (got["number"] <= high).all()
+
+
+def turn_output(made, name):
+    """One output alone, with the other sign: all else is computed as before."""
+    was, kind = f"{name}_was", next(o for o in made.model.graph.output if o.name == name)
+    nodes = made.model.graph.node
+    for node in nodes:
+        for names in (node.input, node.output):
+            for place in (i for i, one in enumerate(names) if one == name):
+                names[place] = was
+    truth = kind.type.tensor_type.elem_type == onnx.TensorProto.BOOL
+    nodes.append(make("Not" if truth else "Neg", [was], name))
+
+
+@pytest.mark.parametrize("name", ["probabilities", "class", "allowed", "refused"])
+def test_1_each_output_of_classes_is_the_compilers(site, name):
+    made = site()
+    turn_output(made, name)
+    assert refused(made, "graph")
+
+
+@pytest.mark.parametrize("name", ["number", "interval", "lower", "upper", "refused"])
+def test_10_each_output_of_a_number_is_the_compilers(site, name):
+    made = number_site(site)
+    turn_output(made, name)
+    assert refused(made, "graph")
 
 
 def test_10_an_interval_in_another_order(site):
