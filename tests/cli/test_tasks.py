@@ -148,6 +148,8 @@ def test_calibrate_takes_values_that_may_be_missing(task, tmp_path):
 def test_export_says_which_approach_it_took(world, task, tmp_path):
     said = typed("export", world / "results", "--client", "east", "--out", tmp_path / "e.lore")
     assert "Exporting FLwKM" in said
+    said = refused("export", world / "results", "--out", tmp_path / "f.lore")
+    assert "say which with --client: east, " in said
 
 
 def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):

@@ -9,6 +9,7 @@ from typing import Annotated, cast
 import torch
 import typer
 
+from ..answers.scores import show_scores
 from ..bundle import Policies, read_bundle, write_bundle
 from ..bundle.files import OnError, Summary, predict_file
 from ..bundle.predict import (
@@ -150,7 +151,7 @@ def _answer(
 
 
 def _score(scores: dict[str, float], classes: Sequence[ClassScore], screen: Screen) -> None:
-    rows = [(name, f"{value:.4f}") for name, value in scores.items()]
+    rows = list(show_scores(scores).items())
     screen.aside(TextTable.of("Scores on the labels", ("score", "value"), rows), result=True)
     each = [
         (one.name, str(one.rows), *("–" if v is None else f"{v:.4f}" for v in parts))
