@@ -210,6 +210,9 @@ def test_lists_of_survivors_must_hold_the_threshold_and_the_site_itself():
         one = cohort(4, ask=lying(survivors))
         with pytest.raises(FedloreError, match="survivors"):
             one.round()
+    stranger = ["site-00", "site-01", "site-02", "x"]  # as many as asked, and enough without it
+    with pytest.raises(FedloreError, match="are not of the cohort"):
+        cohort(4, ask=lying(stranger)).round()
 
 
 def lying(survivors):
