@@ -61,10 +61,10 @@ def test_what_was_learned_holds_outside_the_regions_that_say_theirs(tmp_path):
     # whether it is one of ours decides: unknown is the one number, whatever was learned
     assert known.row_trust(torch.tensor([[7.0, math.nan]])).isnan().all()
     # graph and certificate know it in the same order: the region's word, then what was learned
-    asked = torch.cat([x, torch.tensor([[7.0, math.nan]])])
+    asked = torch.cat([x, torch.tensor([[7.0, math.nan], [12.0, 0.0]])])
     files = {one.name: one.read_text() for one in tmp_path.iterdir()}
     nodes = compile_knowledge(Numpy(asked.numpy()), read_knowledge(files))
-    assert nodes.trust[:, 0].tolist() == pytest.approx([1.0, 0.2, 1.0, 1.0, 0.2, 1.0, 0.2])
+    assert nodes.trust[:, 0].tolist() == pytest.approx([1.0, 0.2, 1.0, 1.0, 0.2, 1.0, 0.2, 1.0])
 
 
 def test_a_missing_value_that_does_not_decide_does_not_matter():

@@ -155,6 +155,7 @@ def test_an_expert_who_goes_the_other_way_is_silenced(formula, weight):
     known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
     model = lipschitz_mlp(K, Shaping(3))
     assert Personal(model, known, ensemble=Ensemble((), (), 0.7, 0.3)).reliance == weight
+    assert Personal(model, known).reliance == (0.4 if weight else 0.0)
 
 
 @pytest.mark.parametrize(("formula", "heard"), [("1 - a", False), ("1 + a", True)])
