@@ -187,6 +187,8 @@ _COUNTS = set(
     "in_features out_features classes in_channels out_channels groups num_groups num_channels "
     "features".split()
 )
+#: Layers that look at more of a row than how many inputs it has.
+_SHAPED = set("as_image conv2d max_pool2d avg_pool2d layer_norm group_norm".split())
 #: Numbers of layers and members that are above 0.
 _POSITIVE = {
     "slope",
@@ -243,6 +245,8 @@ def header_faults(
             form.model.get("classes", len(form.schema["classes"])) != len(form.schema["classes"])
             or (not number and form.hears != _hears(form.model))
         ),
+        "its network takes rows of another width": next(_widths(form.model), None)
+        not in (None, math.prod(_row_shape(form, known))),
         "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
@@ -342,6 +346,20 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
         or values.get("start", "none") not in _STARTS
         or bool(_odd_numbers([layer, options]))
     )
+
+
+def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
+    """How many inputs layers take, the first one first; None: images, or of any number."""
+    kind = layer["layer"]
+    if kind == "linear":
+        yield layer["in_features"]
+    elif kind == "lipschitz":
+        yield layer["options"]["features"]
+    elif kind in _SHAPED:
+        yield None
+    inner = [layer[key] for key in ("body", "trunk") if key in layer]
+    for part in [*inner, *layer.get("parts", ())]:
+        yield from _widths(part)
 
 
 def _odd_link(link: Any) -> bool:
