@@ -62,6 +62,8 @@ def test_unreadable_files_are_named(tmp_path):
     [
         ("ordered = yes", "line 2: it is true or false, in small letters: ordered = true"),
         ("label = grade", 'line 2: text stands in quotation marks: label = "grade"'),
+        ("table = range.csv", 'line 2: text stands in quotation marks: table = "range.csv"'),
+        ("classes = [no, yes]", "line 2: texts in a list stand in quotation marks"),
         ("trust = 30%", "line 2: a share is a number between 0 and 1: trust = 0.3"),
         ("name = \u201cash\u201d", "line 2: these are not plain quotation marks"),
         ('table = "C:\\users\\range.csv"', "line 2: a backslash needs another before it"),

@@ -66,6 +66,10 @@ def _slip(line: str) -> str:
         return "a backslash needs another before it in a text; a path may have / instead"
     if re.fullmatch(r"[^\W\d][\w -]*", value):
         return f'text stands in quotation marks: {name} = "{value}"'
+    if re.fullmatch(r"[^\W\d][\w.-]*\.[a-z]+", value):
+        return f'text stands in quotation marks: {name} = "{value}"'
+    if re.search(r"[\[,]\s*[^\W\d]", re.sub(r'"[^"]*"', '""', value)):
+        return f'texts in a list stand in quotation marks: {name} = ["…", "…"]'
     if re.search(r'"\s+"', value):
         return "a comma is missing between two texts"
     return ""

@@ -22,7 +22,7 @@ from .knowledge import Knowledge, Mask
 from .knowledge.scope import count_inputs, inputs_of
 from .knowledge.views import SeenModel
 from .models import Client, Member, NumberClient, Regression
-from .models.attribution import input_effects, name_effects
+from .models.attribution import input_effects, name_effects, usual_row
 from .models.own.baseline import FOLDS, own_classes, own_numbers, own_order
 from .models.own.guarded import (
     GuardedClassifier,
@@ -71,7 +71,7 @@ class _Site(BaseEstimator):  # type: ignore[misc]
         numeric = {"y_numeric": True} if self._about == "number" else {}
         asked = self._validation() | numeric
         rows, labels = validate_data(self, number_rows(X, self.schema_), y, **asked)
-        self.usual_ = _tensor(rows).nanquantile(0.5, dim=0)
+        self.usual_ = usual_row(None, _tensor(rows), self.schema_)
         self.knowledge_ = known
         if self.schema_ is None or known.schema is None:
             return known, rows, labels

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedlore import FedloreError
 from fedlore.answers import Bins
+from fedlore.answers.scores import show_scores
 
 from .strategies import as_sets, bins, ends
 
@@ -119,9 +120,21 @@ def test_given_edges_and_quantiles_of_a_public_sample():
 def test_a_number_outside_is_refused_with_its_row_or_clipped_when_asked():
     cut = Bins(0.0, 10.0, 5)
     y = torch.tensor([1.0, 10.5, -2.0])
-    with pytest.raises(FedloreError, match=r"2 are not, first row 1 has 10.5"):
+    with pytest.raises(
+        FedloreError, match=r"2 are not, first row 1 has 10.5 \(widen lower and upper"
+    ):
         cut.encode(y)
     assert cut.encode(y, clip=True).tolist() == [0, 4, 0]
+
+
+def test_scores_have_names_that_people_know_and_a_loss_without_end_is_not_left_out():
+    assert show_scores({"ta": 0.5, "pov": 0.0, "nll": 0.25}) == {
+        "right": "0.5000",
+        "answers outside the range": "0.0000",
+        "log-loss": "0.2500",
+    }
+    assert show_scores({"ta": 0.5})["log-loss"] == "infinite"  # a label had probability 0
+    assert list(show_scores({"rmse": 1.0})) == ["rmse"]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

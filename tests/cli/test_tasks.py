@@ -120,6 +120,15 @@ def test_rows_without_a_score_are_counted_not_fatal(world, task, tmp_path):
     assert left_out in typed("update", bundle, "--trust", "0.5", "--data", rows, "--out", changed)
 
 
+def test_labels_beyond_the_bounds_are_said_at_prediction(tmp_path_factory, tmp_path):
+    world, rows = made(tmp_path_factory.getbasetemp(), "number"), tmp_path / "rows.csv"
+    lines = write_rows(rows, "number", 9, rows=20).read_text().splitlines()
+    lines[4] = lines[4].rpartition(",")[0] + ",99"
+    rows.write_text("\n".join(lines) + "\n")
+    said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--score")
+    assert "rows.csv: 1 labels lie beyond the bounds 0 to 20" in said
+
+
 def test_certify(world, task, tmp_path):
     said = typed("certify", world / "east.lore", "--out", tmp_path / "c.json")
     assert "verdict: proved" in said and "inside-range" in said
@@ -148,6 +157,8 @@ def test_calibrate_takes_values_that_may_be_missing(task, tmp_path):
 def test_export_says_which_approach_it_took(world, task, tmp_path):
     said = typed("export", world / "results", "--client", "east", "--out", tmp_path / "e.lore")
     assert "Exporting FLwKM" in said
+    said = refused("export", world / "results", "--out", tmp_path / "f.lore")
+    assert "say which with --client: east, " in said
 
 
 def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):

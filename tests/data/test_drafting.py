@@ -151,24 +151,25 @@ def test_blanks_in_other_words_leave_a_column_of_numbers_and_other_words_are_nam
 
 def test_a_draft_of_a_messy_table_passes_lint(tmp_path):
     """Ids, constants, copies and doubled titles are left out and named; no class is lost."""
-    rows = ["id,long,a,a,b,const,copy,leak,stage"]
+    rows = ["id,long,a,a,b,const,copy,leak,again,stage"]
     for i in range(60):
         stage = ("NA", "None", "yes")[i // 2 % 3]
         b = f"{(i * 37) % 59 / 7:.3f}"
         long = 123456789012345678 + i
-        rows.append(f"{i},{long},{i % 7},{i % 5},{b},7,{b},{len(stage)},{stage}")
+        rows.append(f"{i},{long},{i % 7},{i % 5},{b},7,{b},{len(stage)},{stage},{stage}")
     path = tmp_path / "t.csv"
     path.write_text("\n".join(rows) + "\n")
     draft = draft_knowledge(read_cells(path), "stage")
     assert draft.classes == ("NA", "None", "yes") and draft.features == 1
     assert "'NA' is taken for a class, not for a blank" in draft.text
     assert {name: why.split()[-1] for name, why in draft.left_out.items()} == {
-        "id": "alike",
-        "long": "alike",
+        "id": "equal",
+        "long": "equal",
         "a": "same",
         "const": "row",
         "copy": "'b'",
         "leak": "words",
+        "again": "words",
     }
     (tmp_path / "k.toml").write_text(draft.text)
     done = CliRunner().invoke(app, ["lint", str(tmp_path / "k.toml"), "--data", str(path)])

@@ -169,6 +169,8 @@ def test_the_given_model_is_not_changed():
 
 def test_history_has_a_row_per_round_and_per_evaluated_client():
     fitted = fit(federation(), mlp(FEATURES, CLASSES), plan=PLAN, rounds=3, evaluate=2)
+    with pytest.raises(FedloreError, match=r'only fit\(..., recipe="lore"\)'):
+        fitted.leaderboard()
     scored = [row for row in fitted.history if "ta" in row]
     assert [(row["round"], row["client"]) for row in scored] == [
         (r, f"site-{i}") for r in (2, 3) for i in range(3)

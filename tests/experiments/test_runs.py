@@ -15,7 +15,7 @@ from fedlore.engine.lore import Candidate, SearchSpace, train_lore
 from fedlore.experiments import runner, runs
 from fedlore.experiments.benefit import benefit_path
 from fedlore.experiments.runs import run_federation
-from fedlore.experiments.sites import gather
+from fedlore.experiments.sites import find_sites, gather, site_folders
 from fedlore.experiments.weights import read_weights, weights_path
 from fedlore.federation.settings import read_federation
 from fedlore.report.benefit import write_benefit
@@ -240,6 +240,10 @@ def test_bad_sites_are_named(folder):
     path.write_text(path.read_text().replace("[run]", '[run]\nsites = "nowhere"'))
     with pytest.raises(FedloreError, match="no site in '.*nowhere'"):
         gather(path)
+    with pytest.raises(FedloreError, match="did you mean '.*federation.toml'"):
+        site_folders(folder)
+    with pytest.raises(FedloreError, match="did you mean '.*sites'"):
+        site_folders(find_sites(folder / "sites")[0])
     path.write_text(path.read_text().replace('"nowhere"', "[]"))
     with pytest.raises(FedloreError, match="at least one site"):
         gather(path)

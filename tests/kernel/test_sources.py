@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.answers import said_of
 from fedlore.kernel.cells import after
 from fedlore.kernel.enclosure import Boxes
-from fedlore.kernel.knowledge import Line
+from fedlore.kernel.knowledge import Line, read_knowledge
 from fedlore.kernel.sources import Grades, Limits, Soft, Table, soften, split
 
 K, ENDS = 3, range(5)
@@ -159,3 +160,17 @@ def test_pieces_of_a_line_that_lie_in_bounds_and_between_ends():
     low, high = np.array([1.0, 0.5, 2.0, 1.5]), np.array([1.0, 1.0, 2.5, 1.5])
     found = [np.flatnonzero(one).tolist() for one in line.touched(low, high)]
     assert found == [[1], [0, 1], [3], [2]]
+
+
+def test_a_table_that_leaves_nothing_refuses_the_row_whatever_is_said_of_the_whole_range():
+    """`empty` is about what sources leave together: a table that contradicts itself is wrong."""
+    text = (
+        'classes = ["x", "y", "z"]\n[[features]]\nname = "a"\nlow = 0\nhigh = 10\n'
+        '[range]\nempty = "all"\n'
+        '[[range.sources]]\ntable = "t.csv"\nhit = "intersect"\n'
+        '[[range.sources]]\ntable = "u.csv"\n'
+    )
+    tables = {"t.csv": "a,then\n< 5,x\n< 3,z\n", "u.csv": "a,then\n-,y..z\n"}
+    found = said_of(read_knowledge({"knowledge.toml": text, **tables}), np.float32([[2], [4], [7]]))
+    assert found.refused.tolist() == [True, False, False]
+    assert found.allowed[1:].tolist() == [[True, True, True], [False, True, True]]

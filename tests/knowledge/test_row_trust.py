@@ -7,6 +7,9 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.kernel.graph.evaluate import Numpy
+from fedlore.kernel.graph.knowledge import compile_knowledge
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.findings.checkup import check_data, check_file
@@ -57,6 +60,11 @@ def test_what_was_learned_holds_outside_the_regions_that_say_theirs(tmp_path):
     assert told[4].isnan() and told[5] == 1.0
     # whether it is one of ours decides: unknown is the one number, whatever was learned
     assert known.row_trust(torch.tensor([[7.0, math.nan]])).isnan().all()
+    # graph and certificate know it in the same order: the region's word, then what was learned
+    asked = torch.cat([x, torch.tensor([[7.0, math.nan], [12.0, 0.0]])])
+    files = {one.name: one.read_text() for one in tmp_path.iterdir()}
+    nodes = compile_knowledge(Numpy(asked.numpy()), read_knowledge(files))
+    assert nodes.trust[:, 0].tolist() == pytest.approx([1.0, 0.2, 1.0, 1.0, 0.2, 1.0, 0.2, 1.0])
 
 
 def test_a_missing_value_that_does_not_decide_does_not_matter():

@@ -1,8 +1,10 @@
 """Which inputs an answer hangs on: numbers one can redo by hand."""
 
+import pytest
 import torch
 
 from fedlore.core.scaler import Scaler
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.models.attribution import input_effects, input_importance, name_effects, usual_row
 
 
@@ -45,5 +47,15 @@ def test_importance_is_what_shuffling_costs():
 
 def test_usual_is_the_mean_of_the_federation_or_the_middle_of_the_rows():
     x = torch.tensor([[0.0, 1.0], [2.0, 3.0], [10.0, 5.0]])
-    assert usual_row(Scaler.of(x), x).tolist() == [4.0, 3.0]
-    assert usual_row(None, x).tolist() == [2.0, 3.0]
+    assert usual_row(Scaler.of(x), x, None).tolist() == [4.0, 3.0]
+    assert usual_row(None, x, None).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_usual_level_is_one_that_there_is(scaled):
+    schema = Schema(
+        (Feature("ash"), Feature("mine", levels=("own", "import", "both"))), ("no", "yes")
+    )
+    x = torch.tensor([[0.0, 0.0], [2.0, 1.0], [10.0, 2.0], [4.0, 2.0]])
+    found = usual_row(Scaler.of(x) if scaled else None, x, schema)
+    assert found.tolist() == [4.0 if scaled else 3.0, 1.0 if scaled else 2.0]

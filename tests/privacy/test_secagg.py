@@ -212,6 +212,23 @@ def test_lists_of_survivors_must_hold_the_threshold_and_the_site_itself():
             one.round()
 
 
+def test_a_site_answers_no_list_with_a_stranger_on_it():
+    """As many names as the cohort has, this site's own among them, and enough without the other."""
+    asked = []
+
+    def ask(task):
+        if task.kind == "unmask":
+            asked.append(task)
+            lie = lying(["site-00", "site-01", "site-02", "x"])(task)
+            with pytest.raises(FedloreError, match="are not of the cohort"):
+                one.halves["site-00"].answer(lie.for_client("site-00"))
+        return task
+
+    one = cohort(4, ask=ask)
+    one.round()
+    assert asked
+
+
 def lying(survivors):
     """A server that names other sites than those it should."""
 

@@ -15,7 +15,8 @@ from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble
 from fedlore.models.own import baseline, own_numbers, own_order
-from fedlore.models.own.members import input_signs
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import OrderMember, input_signs, keeps_signs
 from fedlore.models.regressor import PersonalRegressor
 
 from .test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
@@ -154,6 +155,7 @@ def test_an_expert_who_goes_the_other_way_is_silenced(formula, weight):
     known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
     model = lipschitz_mlp(K, Shaping(3))
     assert Personal(model, known, ensemble=Ensemble((), (), 0.7, 0.3)).reliance == weight
+    assert Personal(model, known).reliance == (0.4 if weight else 0.0)
 
 
 @pytest.mark.parametrize(("formula", "heard"), [("1 - a", False), ("1 + a", True)])
@@ -174,3 +176,16 @@ def test_own_models_hear_an_expert_who_moves_as_the_shape_says_and_no_other(
     members = [one.member for one in own.candidates]
     other = [not torch.equal(m.log_probs(rows), m.log_probs(turned)) for m in members]
     assert members and any(other) == heard
+
+
+@pytest.mark.parametrize(("formula", "kept"), [("1 - a", False), ("1 + a", True)])
+def test_a_member_that_starts_from_an_expert_moves_as_he_does(formula, kept):
+    """It adds nothing of its own, and breaks the shape all the same where the expert does."""
+    shapes = SiteShapes((FeatureShape("a", "raises"),), SCHEMA)
+    said = GradedFormula(Formula.parse(formula, SCHEMA), EDGES)
+    signs = input_signs(Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes), None)
+    none = torch.zeros(3, 1, dtype=torch.float64)
+    body = Linear(none[:, 0], none[:, 0] + 1.0, none, none[0])
+    member = OrderMember("over the expert", body, hears=False, over=True, width=1.0, classes=K)
+    assert keeps_signs(member, signs) == kept
+    assert keeps_signs(replace(member, over=False), signs)

@@ -122,7 +122,8 @@ class Bins:
         self._refuse(y, ~y.isfinite(), "must be finite")
         if not clip:
             outside = (y < self.lower) | (y > self.upper)
-            self._refuse(y, outside, f"must lie in [{self.lower!r}, {self.upper!r}]")
+            rule = f"must lie in [{self.lower!r}, {self.upper!r}]"
+            self._refuse(y, outside, rule, " (widen lower and upper, the same at every client)")
         inner = y.new_tensor(self.edges[1:-1])
         return torch.bucketize(y, inner, right=True)  # beyond a bound: the first or the last bin
 
@@ -175,9 +176,10 @@ class Bins:
             torch.minimum(high, ends).masked_fill(~met, torch.nan),
         )
 
-    def _refuse(self, y: Tensor, wrong: Tensor, rule: str) -> None:
+    def _refuse(self, y: Tensor, wrong: Tensor, rule: str, remedy: str = "") -> None:
         if wrong.any():
             row = int(wrong.nonzero()[0])
             raise FedloreError(
-                f"numbers {rule}: {int(wrong.sum())} are not, first row {row} has {float(y[row])!r}"
+                f"numbers {rule}: {int(wrong.sum())} are not, first row {row} has "
+                f"{float(y[row])!r}{remedy}"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .sets import Sets
@@ -41,6 +41,18 @@ def coverage(regions: Sets, y: Tensor) -> float:
 def width(regions: Sets) -> float:
     """The mean length of the regions, gaps not counted."""
     return float(regions.length.mean())
+
+
+#: What people call a score that has a short name in rows.
+_NAMES = {"ta": "right", "pov": "answers outside the range", "nll": "log-loss"}
+
+
+def show_scores(scores: Mapping[str, float]) -> dict[str, str]:
+    """Scores by the names that people know, as text; a log-loss that has no end is named too."""
+    shown = {_NAMES.get(name, name): f"{value:.4f}" for name, value in scores.items()}
+    if "ta" in scores and "nll" not in scores:
+        shown[_NAMES["nll"]] = "infinite"
+    return shown
 
 
 def all_scores(predicted: Tensor, y: Tensor, sets: Sets | None = None) -> dict[str, float]:

@@ -91,7 +91,7 @@ def moved_by(bundle: Bundle, x: Tensor) -> Reasons:
     if rows.ndim != 2 or not 0 < rows.numel() <= _MOST_ASKED:
         return [[] for _ in range(len(x))]
     personal = bundle.personal
-    effects = input_effects(personal, rows, usual_row(personal.inner.scaler, rows))
+    effects = input_effects(personal, rows, usual_row(personal.inner.scaler, rows, bundle.schema))
     least = 1e-3 if personal.knowledge.line is None else 1e-9
     named = name_effects(effects, bundle.schema)
     large = (dict([(k, v) for k, v in one.items() if abs(v) >= least][:_SHOWN]) for one in named)

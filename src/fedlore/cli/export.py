@@ -13,7 +13,7 @@ from ..bundle.certify import write_certificate
 from ..bundle.store import bundle_on, with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
-from ..experiments.weights import approaches_kept, find_bundle, usual_approach
+from ..experiments.weights import approaches_kept, find_bundle, sites_kept, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .dmn import export_tables
 from .lint import AcceptOption, refuse_bundle
@@ -111,7 +111,8 @@ def _find(
         return bundle_of_shared(source, knowledge, client=client or "newcomer", policies=policies)
     if (source / "weights").is_dir():
         if client is None:
-            raise ConfigError("a run has several sites: say which with --client")
+            sites = ", ".join(sites_kept(source, approach))
+            raise ConfigError(f"a run has a model for each site: say which with --client: {sites}")
         found = find_bundle(source, client, approach, plugins=plugins)
         if approach is None:
             kinds = approaches_kept(source)

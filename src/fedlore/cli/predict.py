@@ -9,6 +9,7 @@ from typing import Annotated, cast
 import torch
 import typer
 
+from ..answers.scores import show_scores
 from ..bundle import Policies, read_bundle, write_bundle
 from ..bundle.files import OnError, Summary, predict_file
 from ..bundle.predict import (
@@ -28,6 +29,7 @@ from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
+from ..words import say_finding
 from .options import (
     AsOfOption,
     DecimalOption,
@@ -123,6 +125,12 @@ def predict_command(
         rows = read_scored(found, file, form=form)
         if rows.finding is not None:
             screen.aside(f"{rows.finding.place}: {rows.finding.message}")
+        if (bins := found.personal.knowledge.bins) is not None:
+            beyond = int(((rows.y < bins.lower) | (rows.y > bins.upper)).sum())
+            if beyond:
+                said = {"count": beyond, "lower": bins.lower, "upper": bins.upper}
+                message, remedy = say_finding("label-beyond", "", said)
+                screen.aside(f"{file.name}: {message}, which no answer reaches: {remedy}")
         scores = score_bundle(found, rows)
         _score(scores, score_classes(found, rows), screen)
         diagram = bundle_reliability(found, rows)
@@ -150,7 +158,7 @@ def _answer(
 
 
 def _score(scores: dict[str, float], classes: Sequence[ClassScore], screen: Screen) -> None:
-    rows = [(name, f"{value:.4f}") for name, value in scores.items()]
+    rows = list(show_scores(scores).items())
     screen.aside(TextTable.of("Scores on the labels", ("score", "value"), rows), result=True)
     each = [
         (one.name, str(one.rows), *("–" if v is None else f"{v:.4f}" for v in parts))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..answers.scores import show_scores
 from ..bundle import Bundle, read_bundle, write_bundle
 from ..bundle.ensemble import member_weights
 from ..bundle.knowledge import read_signature, signer_words
@@ -102,8 +103,6 @@ def _audit(knowledge: Path, data: Path | None, screen: Screen, *, accept: bool) 
 
 
 def _compare(before: dict[str, float], after: dict[str, float], screen: Screen) -> None:
-    rows = [
-        (name, *(f"{said[name]:.4f}" if name in said else "" for said in (before, after)))
-        for name in dict.fromkeys((*before, *after))
-    ]
+    was, now = show_scores(before), show_scores(after)
+    rows = [(name, was.get(name, ""), now.get(name, "")) for name in dict.fromkeys((*was, *now))]
     screen.show(TextTable.of("Scores on the data", ("score", "before", "after"), rows))

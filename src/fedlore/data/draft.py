@@ -66,7 +66,7 @@ class CellTable:
 
     def codes(self, column: int) -> NDArray[np.float64] | None:
         """A column as the numbers that a model would see, None where it holds too many words."""
-        texts = self.texts(column)
+        texts = self.labels(column)
         words = sorted({text for text in texts if text}, key=_natural)
         if self.numbers(column) is not None or not 1 < len(words) <= MOST_LEVELS:
             return self.numbers(column)

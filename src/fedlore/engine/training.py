@@ -81,9 +81,14 @@ class Fitted(Generic[P]):
 
     def benefit(self, client: str) -> Benefit:
         """What taking part brought this client, on its own rows; recipe = lore finds it out."""
+        self._need_tables()
         if client not in self.tables:
             raise FedloreError(unknown("client with a table", client, self.tables))
         return self.tables[client]
+
+    def _need_tables(self) -> None:
+        if not self.tables:
+            raise FedloreError('no models were compared: only fit(..., recipe="lore") does that')
 
     def leaderboard(self) -> Any:
         """A pandas data frame of what each client had to choose from, the best first.
@@ -91,6 +96,7 @@ class Fitted(Generic[P]):
         One row for a client and a way to predict, on rows that it had not seen, with the ends of
         a 95 % interval; recipe = lore finds it out.
         """
+        self._need_tables()
         try:
             pandas = import_module("pandas")
         except ModuleNotFoundError:
@@ -120,8 +126,9 @@ class Fitted(Generic[P]):
         """
         rows = self._rows(client, x)
         model: Any = self.model(client)
-        usual = usual_row(model.inner.scaler, rows)
-        return name_effects(input_effects(model, rows, usual), self.knowledge[client].schema)
+        schema = self.knowledge[client].schema
+        usual = usual_row(model.inner.scaler, rows, schema)
+        return name_effects(input_effects(model, rows, usual), schema)
 
     def importance(self, client: str, x: Any, y: Tensor, *, seed: int = 0) -> dict[str, float]:
         """How much worse a client's model gets on labelled rows when an input is shuffled."""

@@ -121,8 +121,12 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
     folders = sorted(path for path in Path(where).glob("*") if path.is_dir())
     found = [folder for folder in folders if knows(folder) or find_rows(folder, "train")]
     if not found:
+        settings = Path(where) / "federation.toml"
+        meant = f"; did you mean '{settings}'?" if settings.is_file() else ""
+        if knows(Path(where)):  # a site itself
+            meant = f"; did you mean '{Path(where).parent}'?"
         raise FedloreError(
-            f"no site in '{where}': a site is a folder with a train.csv and a knowledge.toml"
+            f"no site in '{where}': a site is a folder with a train.csv and a knowledge.toml{meant}"
         )
     return found
 

@@ -107,11 +107,8 @@ def usual_approach(kinds: Sequence[str]) -> str:
     return next((kind for kind in ("lore", "FLwKM") if kind in kinds), kinds[-1])
 
 
-def find_bundle(
-    out: Path, client: str, approach: str | None = None, *, plugins: Collection[str] = ()
-) -> Bundle:
-    """The bundle of a site in a folder that `fedlore run` filled."""
-    home = out / "weights"
+def _folder_of(out: Path, approach: str | None) -> Path:
+    """Where a run has kept the weights of an approach, or of the usual one."""
     kinds = approaches_kept(out)
     if not kinds:
         raise FedloreError(f"'{out}' holds no weights of a fedlore run")
@@ -119,13 +116,26 @@ def find_bundle(
     chosen = wanted.replace("+", "-").replace(" ", "-")
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
-    sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix == ENDING})
+    return out / "weights" / chosen
+
+
+def sites_kept(out: Path, approach: str | None = None) -> list[str]:
+    """The sites whose models a run has kept."""
+    folder = _folder_of(out, approach)
+    return sorted({path.stem for path in folder.iterdir() if path.suffix == ENDING})
+
+
+def find_bundle(
+    out: Path, client: str, approach: str | None = None, *, plugins: Collection[str] = ()
+) -> Bundle:
+    """The bundle of a site in a folder that `fedlore run` filled."""
+    home, sites = _folder_of(out, approach), sites_kept(out, approach)
     if client not in sites:
         raise FedloreError(unknown("client", client, sites))
-    path = home / chosen / f"{client}.lore"
+    path = home / f"{client}.lore"
     if path.exists():
         return read_bundle(path, plugins=plugins)
     note = path.with_suffix(".note")
     if note.exists():
         raise FedloreError(note.read_text(encoding="utf-8").strip())
-    raise FedloreError(f"'{path}' is missing: delete '{home / chosen}' and run again")
+    raise FedloreError(f"'{path}' is missing: delete '{home}' and run again")

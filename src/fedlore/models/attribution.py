@@ -50,16 +50,21 @@ def input_importance(
     return found
 
 
-def usual_row(scaler: Scaler | None, x: Tensor) -> Tensor:
+def usual_row(scaler: Scaler | None, x: Tensor, schema: Schema | None) -> Tensor:
     """What inputs usually are, (d,): the federation's means and commonest levels.
 
-    Where nothing was scaled, the middle of the rows at hand.
+    Where nothing was scaled, the middle of the rows at hand. There is nothing between two levels.
     """
     if scaler is None or len(scaler.shift) < x.shape[1]:
-        return x.double().nanquantile(0.5, dim=0)
-    if scaler.inputs is None:
-        return scaler.shift[: x.shape[1]]
-    return scaler.inputs.decode(scaler.shift[None, : scaler.inputs.width])[0]
+        usual = x.double().nanquantile(0.5, dim=0)
+    elif scaler.inputs is None:
+        usual = scaler.shift[: x.shape[1]].clone()
+    else:
+        return scaler.inputs.decode(scaler.shift[None, : scaler.inputs.width])[0]
+    for place, feature in enumerate(() if schema is None else schema.features):
+        if feature.levels:
+            usual[place] = usual[place].round()
+    return usual
 
 
 def name_effects(

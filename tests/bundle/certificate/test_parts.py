@@ -121,6 +121,17 @@ def test_what_is_not_in_the_grammar_is_refused(node):
     assert odd(make("Mul", ["rows", "wide"], "x"), wide=WIDE) == ""
 
 
+def test_a_row_picks_among_its_own_values_and_not_among_other_rows():
+    places = make("Cast", ["rows"], "places", to=7)
+    for axis, wrong in ((1, ""), (0, "runs along the rows")):
+        found = odd(places, make("GatherElements", ["rows", "places"], "x", axis=axis))
+        assert bool(found) == bool(wrong) and wrong in found
+    picked = make("Gather", ["rows", "places"], "picked", axis=0)  # (n, 2, 2), as rows are
+    assert "rows by rows" in odd(
+        places, picked, make("ReduceMax", ["picked"], "x", axes=[1], keepdims=0)
+    )
+
+
 @settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(worlds())
 def test_every_kind_of_knowledge_is_compiled_to_its_graph(world):
@@ -150,6 +161,10 @@ INPUTS = {
 }
 
 
+def width_of(inputs):
+    return sum((one["levels"] + one["other"] or 1) + one["missing"] for one in inputs)
+
+
 def test_features_reach_the_network_as_the_knowledge_says(tmp_path):
     """Missing values with a flag, levels each with a place, one for those that nobody named."""
     base = next(bases(tmp_path, ["holes-first-intersect"]))
@@ -161,6 +176,9 @@ def test_features_reach_the_network_as_the_knowledge_says(tmp_path):
     for what, change in INPUTS.items():
         forged = copy.deepcopy(header)
         change(forged["inputs"])
+        more = width_of(forged["inputs"]) - width_of(header["inputs"])
+        for key, values in forged["scaling"].items():  # so that nothing else gives it away
+            forged["scaling"][key] = [*values, *[1.0] * more][: len(values) + more]
         forged["inputs"] = forged["inputs"] or None
         assert header_faults(forged, known, texts, weights), what
     forged = copy.deepcopy(header)
