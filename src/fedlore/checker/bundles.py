@@ -273,7 +273,8 @@ def _withheld(known: Known) -> bool:
 
     Of formulas fedlore proves all that is proved here, and more by their slopes.
     """
-    proofs = [prediction_moves(known, shape) for shape in known.directions]
+    speaks = bool(known.predict.sources or known.soft)
+    proofs = [prediction_moves(known, shape) for shape in known.directions if speaks]
     return any(found.status != "proved" for found in proofs)
 
 
