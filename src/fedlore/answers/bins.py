@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..core.tensors import torch
 from ..errors import FedloreError
+from ..kernel.cells import even_edges
 from .sets import Sets
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ class Bins:
         """All k + 1 edges, bounds included."""
         if self.inner is not None:
             return (float(self.lower), *self.inner, float(self.upper))
-        step = (self.upper - self.lower) / self.k  # ε in the paper
-        between = (self.lower + i * step for i in range(1, self.k))
-        return (float(self.lower), *between, float(self.upper))
+        return even_edges(self.lower, self.upper, self.k)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -16,9 +16,6 @@ from .sets import Sets
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: How many columns a network that hears gets beside its features, see `Measured.heard`.
-HEARD = 4
-
 
 @dataclass(frozen=True, eq=False)
 class Measured:

@@ -17,10 +17,10 @@ from ..core.ordinal import Start
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
+from ..kernel.heard import HEARD_OF_ORDER
 from ..knowledge import Knowledge
 from ..models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ..models.own.members import (
-    HEARD_OF_ORDER,
     MOST_BYTES,
     NumberMember,
     OwnMember,

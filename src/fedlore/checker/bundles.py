@@ -10,6 +10,7 @@ import struct
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ import numpy as np
 
 from ..config import build
 from ..errors import ConfigError, KnowledgeError
-from ..kernel.document import read_document
+from ..kernel.document import Target, read_document
 from ..kernel.graph.ops import LARGEST
+from ..kernel.heard import HEARD, HEARD_OF_ORDER, HEARD_PLACES
 from ..kernel.knowledge import Known
+from ..kernel.movement import prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, HEARD_OF_ORDER, LAYERS, EnsembleValues, Header
+from .forms import FORMAT, LAYERS, EnsembleValues, Header
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -184,6 +187,8 @@ _COUNTS = set(
     "in_features out_features classes in_channels out_channels groups num_groups num_channels "
     "features".split()
 )
+#: Layers that look at more of a row than how many inputs it has.
+_SHAPED = set("as_image conv2d max_pool2d avg_pool2d layer_norm group_norm".split())
 #: Numbers of layers and members that are above 0.
 _POSITIVE = {
     "slope",
@@ -207,31 +212,28 @@ def header_faults(
     except ConfigError as error:
         return [f"bundle.json: {error}"]
     said, number = read_document(texts["knowledge.toml"]), known.line is not None
-    withheld = bool(known.directions) and form.rely == 0.0  # what moves another way
     label = said.target.name if said.target else said.label
-    bins = None if form.bins is None else (form.bins[0], form.bins[-1], len(form.bins) - 1)
-    ends = (known.number.lower, known.number.upper) if number else ()
+    cut = _cut_alike(form.bins, said.target)
+    names = said.target.names if said.target and cut else list(said.classes)
+    trust = 0.0 if form.rely == 0.0 and _withheld(known) else known.trust
     faults = {
         "its format or task differs": (form.format, form.task)
         != (FORMAT, "regression" if number else "classification"),
         "its policies differ from the knowledge file": (form.conflict, form.outside)
         != (said.conflict, said.outside),
-        "its bins differ from the knowledge file": bins
-        != ((*ends, len(form.schema["classes"])) if number else None),
+        "its bins differ from the knowledge file": not cut,
         "its label differs from the knowledge file": form.schema["label"] != label,
         f"its trust is {form.rely:g}, not that of the knowledge file": (form.trust, form.rely)
-        != (said.trusts.value, known.trust)
-        and not (withheld and form.trust == said.trusts.value),
+        != (said.trusts.value, trust),
         "its features differ from the knowledge file": form.schema["features"]
         != list_features(known.columns),
-        "its classes differ from the knowledge file": not number
-        and form.schema["classes"] != list(known.classes),
+        "its classes differ from the knowledge file": form.schema["classes"] != names,
         "its schema has an unknown key": form.schema.keys() != {"features", "classes", "label"},
         "the shape of its rows does not fit the features": math.prod(form.shape)
         != len(known.columns)
         or min(form.shape) < 1,
         "its scaling must be finite, its spread above 0, one for each input": not _scales(
-            form, _width(form, known)
+            form, _row_shape(form, known)
         ),
         "its members predict other classes": any(
             one.get("classes", known.k) != known.k or (one.get("kind") == "number") != number
@@ -243,6 +245,8 @@ def header_faults(
             form.model.get("classes", len(form.schema["classes"])) != len(form.schema["classes"])
             or (not number and form.hears != _hears(form.model))
         ),
+        "its network takes rows of another width": next(_widths(form.model), None)
+        not in (None, math.prod(_row_shape(form, known))),
         "its network has an unknown layer, or a number that must be positive and is not": any(
             _odd_layers(form.model)
         ),
@@ -253,6 +257,33 @@ def header_faults(
     if not wrong and (wanted.keys() != weights.keys() or not fits):
         return ["the weights do not fit its network"]
     return wrong
+
+
+def _cut_alike(bins: Sequence[float] | None, target: Target | None) -> bool:
+    """Whether edges are those of the number in the knowledge file, and increase."""
+    if target is None or bins is None:
+        return target is None and bins is None
+    if len(bins) != target.k + 1 or len(bins) < 3 or tuple(bins) != target.cuts:
+        return False
+    return (bins[0], bins[-1]) == target.bounds and all(a < b for a, b in pairwise(bins))
+
+
+def _withheld(known: Known) -> bool:
+    """Whether the expert may be withheld because of a shape: he is not proved to move as it says.
+
+    Of formulas fedlore proves all that is proved here, and more by their slopes.
+    """
+    speaks = bool(known.predict.sources or known.soft)
+    proofs = [prediction_moves(known, shape) for shape in known.directions if speaks]
+    return any(found.status != "proved" for found in proofs)
+
+
+def _row_shape(form: Header, known: Known) -> tuple[int, ...]:
+    """The shape of a row as the network takes it."""
+    heard = HEARD if form.hears and known.line is not None else 0
+    if form.inputs is not None:
+        return (_width(form, known) + heard,)
+    return (*form.shape[:-1], form.shape[-1] + heard)
 
 
 def _width(form: Header, known: Known) -> int:
@@ -277,15 +308,15 @@ def _other_sources(ensemble: Mapping[str, Any], known: Known) -> bool:
     return hears and ensemble.get("heard") != own
 
 
-def _scales(form: Header, width: int) -> bool:
+def _scales(form: Header, shape: Sequence[int]) -> bool:
     """Whether each input, and what the expert says behind them, has a shift and a spread."""
     said = form.scaling
     if said is None:
         return form.inputs is None
     shift, spread = (np.array(said.get(key), np.float64) for key in ("shift", "spread"))
     fine = (np.abs(shift) <= LARGEST).all() and ((spread > 0) & (spread <= LARGEST)).all()
-    heard = shift.size >= width if form.hears else shift.size == width
-    return set(said) == {"shift", "spread"} and bool(fine) and heard and shift.shape == spread.shape
+    fits = shift.shape == spread.shape == shape
+    return said.keys() == {"shift", "spread"} and fits and bool(fine)
 
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
@@ -318,6 +349,20 @@ def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
     )
 
 
+def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
+    """How many inputs layers take, the first one first; None: images, or of any number."""
+    kind = layer["layer"]
+    if kind == "linear":
+        yield layer["in_features"]
+    elif kind == "lipschitz":
+        yield layer["options"]["features"]
+    elif kind in _SHAPED:
+        yield None
+    inner = [layer[key] for key in ("body", "trunk") if key in layer]
+    for part in [*inner, *layer.get("parts", ())]:
+        yield from _widths(part)
+
+
 def _odd_link(link: Any) -> bool:
     """Whether a link is anything but a centre and a share."""
     if link is None:
@@ -336,9 +381,12 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
         yield f"{name}weight", None
         yield from [(f"{name}bias", None)] * layer.get("bias", True)
     if kind == "lipschitz":
-        for place in range(len(layer["hidden"]) + 1):
-            yield from ((f"{name}trunk.{place}.{one}", None) for one in ("weight", "bias"))
-        yield f"{name}line.weight", None
+        wide = layer["options"]["features"] + HEARD_PLACES
+        widths = [wide, *layer["hidden"], 1]
+        for place, (before, after) in enumerate(pairwise(widths)):
+            yield f"{name}trunk.{place}.weight", (after, before)
+            yield f"{name}trunk.{place}.bias", (after,)
+        yield f"{name}line.weight", (1, wide)
     if kind in ("ordered", "lipschitz"):
         yield from ((f"{name}own.{one}", (1,)) for one in ("shift", "width"))
     for place, part in enumerate(layer.get("parts", ())):

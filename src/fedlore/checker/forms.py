@@ -9,7 +9,6 @@ from ..errors import ConfigError
 FORMAT = 4  # of bundle.json and all that lies beside it; any other is refused
 Extra = Literal["ignore", "error"]
 TaskName = Literal["classification", "regression"]
-HEARD_OF_ORDER = 3  # of an expert: the place, middle and half width of the range
 _MOST_LEVELS = 100_000
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from ..kernel.answers import value
 from ..kernel.cells import single
 from ..kernel.expressions import columns_in
+from ..kernel.heard import HEARD_OF_ORDER
 from ..kernel.knowledge import Known
 from ..kernel.movement import looks, prediction_moves, range_moves
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict
 from .bundles import pick_tensors
-from .forms import HEARD_OF_ORDER
 
 Array = Any  # of numpy
 ROUNDING = 1e-5  # by which rounding may move a number in single precision

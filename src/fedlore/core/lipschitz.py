@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad, softplus
 
 from ..errors import ConfigError, FedloreError
+from ..kernel.heard import HEARD_PLACES
 from .examples import Examples
 from .nets import initialise
 from .ordinal import HeadAtHome, Start, check_start, find_places, log_cells
 from .scaler import Inputs, Scaler
 
-HEARD_PLACES = 2  # the middle of the range and the expert's place
 #: The trunk stays this much below κ, so that rounding cannot turn what is flat.
 SLACK = 1.0 / 64.0
 SHARP = 2.0  # of the softplus that clamps

@@ -226,6 +226,13 @@ def before(values: Any) -> Any:
     return -after(-np.asarray(values))
 
 
+def even_edges(lower: float, upper: float, count: int) -> tuple[float, ...]:
+    """All edges of so many bins of equal widths, bounds included."""
+    step = (upper - lower) / count  # ε in the paper
+    between = (lower + i * step for i in range(1, count))
+    return (float(lower), *between, float(upper))
+
+
 def cut_line(ends: Iterable[float]) -> Any:
     """The line cut at all ends: pieces (p, 2), points and what lies between, in order."""
     finite = sorted({end for end in ends if math.isfinite(end)})

@@ -10,13 +10,14 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ..config import build
 from ..errors import ConfigError, KnowledgeError
-from .cells import check_confidence, single
+from .cells import check_confidence, even_edges, single
 from .measures import join_measures
 from .schema import Feature
 from .sheets import TablePolicy
@@ -55,6 +56,22 @@ class Target:
     @property
     def bounds(self) -> tuple[float, float]:
         return self.lower, self.upper
+
+    @property
+    def k(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1 if self.edges else self.bins
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """All k + 1 edges, bounds included."""
+        return self.edges or even_edges(self.lower, self.upper, self.bins)
+
+    @property
+    def names(self) -> list[str]:
+        """What the bins are called in place of classes."""
+        names = [f"[{a:g}..{b:g})" for a, b in pairwise(self.cuts)]
+        return names if len(set(names)) == len(names) else list(map(str, range(len(names))))
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,8 @@ class Target(document.Target):
 
     def schema(self, features: tuple[Feature, ...]) -> Schema:
         """Columns, and the bins in place of classes."""
-        edges = self.cut().edges
-        names = tuple(f"[{a:g}..{b:g})" for a, b in zip(edges, edges[1:], strict=False))
-        apart = names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
-        return Schema(features, apart, self.name, unit=self.unit)
+        self.cut()  # refuses edges that do not increase, and bounds that are not theirs
+        return Schema(features, tuple(self.names), self.name, unit=self.unit)
 
 
 @dataclass(frozen=True)

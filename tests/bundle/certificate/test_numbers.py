@@ -11,6 +11,8 @@ from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.store import bundle_of
 from fedlore.checker import check
+from fedlore.checker.bundles import header_faults, knowledge_texts, read_weights
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.conformal import ConformalInterval
@@ -148,3 +150,39 @@ def test_another_certificate_is_found(tmp_path):
     assert {"certificate's own hash", "certificate's fields"} <= {
         line.what for line in lines if not line.holds
     }
+
+
+def cut_into(cut: Bins):
+    """The members of a bundle whose number is cut like this."""
+    model = PersonalRegressor(mlp(2, cut.k, hidden=(4,)), cut, Knowledge(None, BAND, 0.3))
+    return bundle_of(model, "north", schema=SCHEMA).members
+
+
+def faults(cut: Bins, **changes) -> list[str]:
+    """What the checker says of a header after some changes."""
+    members = cut_into(cut)
+    texts = knowledge_texts(members)
+    header = json.loads(members["bundle.json"]) | changes
+    weights = read_weights(members["weights.safetensors"])
+    return header_faults(header, read_knowledge(texts), texts, weights)
+
+
+EVEN, UNEVEN = Bins(0.1, 0.7, 7), Bins.at([0.0, 0.1, 0.3, 10.0])
+
+
+@pytest.mark.parametrize("cut", [BINS, EVEN, UNEVEN], ids=["twos", "not exact", "uneven"])
+def test_edges_and_their_names_are_those_of_the_knowledge_file(cut):
+    assert faults(cut) == []
+    moved = [*cut.edges[:1], cut.edges[1] * (1 + 2**-52), *cut.edges[2:]]
+    assert faults(cut, bins=moved)[0] == "its bins differ from the knowledge file"
+    names = {"classes": [f"{n}" for n in range(cut.k)]}
+    renamed = json.loads(cut_into(cut)["bundle.json"])["schema"] | names
+    assert faults(cut, schema=renamed) == ["its classes differ from the knowledge file"]
+
+
+def test_a_network_that_is_said_to_hear_must_have_the_inputs_for_it():
+    assert faults(BINS, hears=True) == ["its network takes rows of another width"]
+    ones = {"shift": [0.0] * 2, "spread": [1.0] * 2}
+    assert faults(BINS, scaling=ones) == []
+    assert len(faults(BINS, scaling=ones, hears=True)) == 2
+    assert len(faults(BINS, scaling={"shift": [[0.0] * 2], "spread": [[1.0] * 2]})) == 1

@@ -13,6 +13,7 @@ from fedlore.bundle.ensemble import describe_ensemble
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
 from fedlore.checker import check
+from fedlore.checker.bundles import header_faults, knowledge_texts, read_weights
 from fedlore.checker.certificate import seal
 from fedlore.checker.shapes import monotone
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
@@ -309,3 +310,29 @@ def test_a_graph_of_it_is_certified_too(tmp_path, make):
     assert [x for x in lines if not x.holds] == []
     (moves,) = [x for x in lines if x.what == "monotone"]
     assert moves.rows > 50  # a network in a graph may be any: it is tested on pairs of rows
+
+
+def faults(bundle, **changes):
+    """What the checker says of a header after some changes."""
+    texts = knowledge_texts(bundle.members)
+    header = json.loads(bundle.members["bundle.json"]) | changes
+    weights = read_weights(bundle.members["weights.safetensors"])
+    return header_faults(header, read_knowledge(texts), texts, weights)
+
+
+def test_an_expert_is_withheld_only_where_he_is_not_shown_to_keep_the_shape():
+    heard, withheld = (bundled(said=LINE, trust=0.3, effect=e) for e in ("lowers", "raises"))
+    assert [json.loads(b.members["bundle.json"])["rely"] for b in (heard, withheld)] == [0.3, 0.0]
+    assert faults(heard) == faults(withheld) == []
+    assert faults(heard, rely=0.0) == ["its trust is 0, not that of the knowledge file"]
+
+
+def test_the_weights_of_a_network_that_keeps_shapes_have_the_shapes_of_its_layers():
+    made = bundled()
+    model = json.loads(made.members["bundle.json"])["model"]
+    assert model["hidden"] == [5, 4] and faults(made) == []
+    for hidden in ([4, 5], [5, 5], [5]):
+        odd = faults(made, model=model | {"hidden": hidden})
+        assert odd == ["the weights do not fit its network"]
+    wider = model | {"options": model["options"] | {"features": 3}}
+    assert faults(made, model=wider) == ["its network takes rows of another width"]

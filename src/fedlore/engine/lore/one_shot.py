@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...core.one_shot import OneShot, OneShotRows, Posterior, leave_out
+from ...kernel.heard import HEARD_OF_ORDER
 from ...models.own.linear import Linear, plain_ways
-from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
 
 

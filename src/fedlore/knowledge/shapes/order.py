@@ -24,7 +24,14 @@ from ...kernel.cells import after, before, single
 from ...kernel.document import FeatureShape, Piece
 from ...kernel.expressions import Tree, columns_in, numbers_in
 from ...kernel.knowledge import Direction, Known, read_knowledge, scope_of
-from ...kernel.movement import dominates, numbers_rise, prediction_moves, range_moves, sets_rise
+from ...kernel.movement import (
+    dominates,
+    keeps_order,
+    numbers_rise,
+    prediction_moves,
+    range_moves,
+    sets_rise,
+)
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ..missing import list_columns
@@ -212,6 +219,8 @@ def _ends(feature: Feature, hints: Sequence[float]) -> tuple[float, float]:
 
 def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
     """Whether a formula is defined all over a shape's scope and its slope never against it."""
+    if keeps_order(known, tree, shape):  # what the checker proves is known here too
+        return True
     columns = list(known.columns)
     if shape.side:
         # a step of single precision aside: 1.4 in a formula is not quite the 1.4 of rows, and what

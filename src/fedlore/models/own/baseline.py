@@ -16,6 +16,7 @@ from ...core.history import tell_step
 from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
+from ...kernel.heard import HEARD_OF_ORDER
 from .bent import TurningLearner, cut_at_turns
 from .gaussian import GaussianLearner
 from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, thin
@@ -28,7 +29,6 @@ from .linear import (
     log_masses,
 )
 from .members import (
-    HEARD_OF_ORDER,
     Body,
     ClassMember,
     NumberMember,

@@ -11,18 +11,17 @@ from torch import Tensor
 from ...answers import Measured
 from ...core.examples import Examples
 from ...core.inject import guard
-from ...core.lipschitz import HEARD_PLACES, columns_of_features
+from ...core.lipschitz import columns_of_features
 from ...core.scaler import Inputs
 from ...errors import FedloreError, unknown
 from ...kernel.cells import single
+from ...kernel.heard import HEARD_OF_ORDER, HEARD_PLACES
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
 from .bent import Bent
 from .gaussian import Waves
 from .linear import Linear, log_masses
 from .trees import LEAF, Trees
-
-HEARD_OF_ORDER = 3  # numbers of an expert who names a place: it, middle and half width of the range
 
 
 @dataclass(frozen=True, eq=False)
