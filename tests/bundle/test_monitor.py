@@ -158,7 +158,7 @@ def test_lots_that_hang_together_raise_no_alarm_and_a_move_of_them_does(tmp_path
     told = monitor_rows(record, one, calm)
     assert not told.alarms and (told.rows, told.lots, told.late) == (600, 59, 0)
     (said,) = say_alarms(told)
-    assert "in 59 lots" in said and "whatever the rows of a lot" in said
+    assert "in 59 lots" in said and "however alike the rows of a lot are" in said
     apart = open_record(tmp_path / "b.monitor", one, reference=MeasuredRows(before.x, before.y))
     rows_alone = monitor_rows(apart, one, MeasuredRows(calm.x, calm.y))
     assert "input ash" in [v.question.name for v in rows_alone.alarms]  # the same rows as rows

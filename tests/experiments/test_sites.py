@@ -158,4 +158,4 @@ def test_lint_says_what_a_site_does_without(tmp_path):
     said = CliRunner().invoke(app, asked)
     text = " ".join(said.output.split())
     assert "this site does not measure 'ash': 1 rule needs it and stays open in every row" in text
-    assert "'ash' has values in 41 rows, and knowledge.toml says that this site does not" in text
+    assert "'ash' has values in 41 rows, but knowledge.toml says that this site does not" in text

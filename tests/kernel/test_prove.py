@@ -76,7 +76,8 @@ def test_ranges_are_empty_where_the_models_refuse(model):
         return
     found = never_empty(kernel(range=model), budget=3_000)
     check_verdict(found, lambda x: empty(model, x), X[:100])
-    assert never_empty(bridged(None, model), budget=3_000) == found
+    again = bridged(None, model)
+    assert again is None or never_empty(again, budget=3_000) == found
 
 
 @CALM

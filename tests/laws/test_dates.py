@@ -313,5 +313,5 @@ def test_members_who_hear_what_is_valid_no_more_give_no_answer(tmp_path):
         other = Personal(whole.model, plain, scaler=whole.scaler, ensemble=whole.ensemble)
         asked = bundle_on(bundle, FIRST + timedelta(days=number))
         assert same(answers(asked), answers(bundle_of(other, "p")))
-    with pytest.raises(FedloreError, match="the knowledge as of 2024-01-07 gives prediction"):
+    with pytest.raises(FedloreError, match="the knowledge as of 2024-01-07 has prediction"):
         bundle_on(bundle, FIRST + timedelta(days=6))

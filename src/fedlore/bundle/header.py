@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
-import safetensors
 import torch
 
 from ..checker.forms import FORMAT, Header, Policies, StoredInput, TaskName
@@ -235,7 +234,7 @@ def finite_scores(metrics: Mapping[str, object]) -> dict[str, float]:
 
 def versions() -> dict[str, str]:
     """What made the bundle."""
-    packages = {one.__name__: one.__version__ for one in (torch, np, safetensors)}
+    packages = {one.__name__: one.__version__ for one in (torch, np)}
     return {"fedlore": __version__, **packages, "python": platform.python_version()}
 
 

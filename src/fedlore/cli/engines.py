@@ -43,8 +43,8 @@ def algorithms() -> None:
         facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
-            name = f"{s.name} ({s.symbol})" if s.symbol else s.name
-            lines.append(f"{name} = {_show(s.default)}: {s.meaning}")
+            shown = f"{s.name} ({s.symbol})" if s.symbol else s.name
+            lines.append(f"{shown} = {_show(s.default)}: {s.meaning}")
         if facts.note:
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")

@@ -15,9 +15,10 @@ from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..experiments.weights import approaches_kept, find_bundle, sites_kept, usual_approach
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
+from .dates import AsOfOption, say_dates
 from .dmn import export_tables
 from .lint import AcceptOption, refuse_bundle
-from .options import AsOfOption, PluginOption, say_dates
+from .options import PluginOption
 from .screen import ExitCode, current_screen
 
 

@@ -20,7 +20,7 @@ from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from ..knowledge.findings.coverage import Evidence, lint_coverage
 from ..knowledge.findings.data import check_measure
 from ..look.tables import TextTable
-from .options import AsOfOption
+from .dates import AsOfOption
 from .screen import ExitCode, Screen, current_screen
 
 if TYPE_CHECKING:  # who checks a table does not wait for it

@@ -1,26 +1,20 @@
-"""Options of several commands: how rows are written, which day counts, whose code is loaded."""
+"""Options of several commands: how rows are written, whose code is loaded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..data.rows import FileForm
-from .screen import Screen
-
-if TYPE_CHECKING:
-    from ..bundle import Bundle
 
 __all__ = [
-    "AsOfOption",
     "DecimalOption",
     "EncodingOption",
     "FileForm",
     "PluginOption",
     "SeparatorOption",
     "SheetOption",
-    "say_dates",
 ]
 
 
@@ -35,16 +29,3 @@ PluginOption = Annotated[
         help="A kind of source of another package that the bundle may load; repeatable.",
     ),
 ]
-AsOfOption = Annotated[
-    str | None,
-    typer.Option("--as-of", help="Day whose rules apply, such as 2025-06-01; default today."),
-]
-
-
-def say_dates(bundle: Bundle, screen: Screen) -> None:
-    """As of which day it answers, and what has run out or will soon."""
-    if bundle.timeline is None:
-        return
-    screen.aside(bundle.timeline.sentence)
-    for words in bundle.timeline.warnings:
-        screen.aside(f"warning: {words}")

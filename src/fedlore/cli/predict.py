@@ -30,15 +30,14 @@ from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
 from ..words import say_finding
+from .dates import AsOfOption, say_dates
 from .options import (
-    AsOfOption,
     DecimalOption,
     EncodingOption,
     FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,
-    say_dates,
 )
 from .progress import Gauge
 from .screen import ExitCode, Screen, current_screen

@@ -9,8 +9,9 @@ import typer
 
 from ..errors import FedloreError
 from ..kernel.cells import parse_day
+from .dates import AsOfOption, say_dates
 from .lint import AcceptOption, refuse_bundle
-from .options import AsOfOption, PluginOption, say_dates
+from .options import PluginOption
 from .screen import current_screen, explain_stop
 
 
