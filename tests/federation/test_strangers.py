@@ -215,6 +215,7 @@ def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
             household.restart_site("plant-1")
             child = start_training(folder)
             assert child.wait(600) == 0, child.tail()
+            wait_until(lambda: opened[0] > 1000)  # a busy machine floods more slowly
         finally:
             over.set()
             for thread in threads:
@@ -222,7 +223,7 @@ def test_bare_connections_from_one_address_shut_out_nobody_else(tmp_path):
         grown = peak_of(household.server.pid) - before
     print(f"{opened[0]} connections, the gate grew by {grown} MB to {before + grown} MB")
     assert before + grown < 600, (before, grown)
-    assert opened[0] > 1000 and len(seen) > 5 and set(seen) == {200}, (opened, seen)
+    assert len(seen) > 5 and set(seen) == {200}, (opened, seen)
     check_undisturbed(folder)
 
 
