@@ -138,6 +138,17 @@ def test_labels_outside_the_range_are_counted_against_the_promise(tmp_path):
     assert float(held) == pytest.approx(0.9, abs=0.04)
 
 
+@pytest.mark.parametrize(("rows", "most"), [(9, 0), (18, 0), (19, 1), (29, 2)])
+def test_a_level_holds_up_to_as_many_labels_outside_as_its_rank_leaves(rows, most):
+    """Nine of ten: the ⌈(n+1)·0.9⌉-th score must be one of a label inside."""
+    for outside in (most, most + 1):
+        scores = torch.linspace(0, 0.5, rows)
+        scores[:outside] = torch.inf
+        promise = CoveragePromise.of(scores, 0.9)
+        assert (promise.outside, promise.holds) == (outside, outside == most)
+        assert (promise.cut == 1.0) == (outside > most)
+
+
 def test_numbers_outside_their_range_are_in_no_interval():
     """However near they lie: an interval ends where the range does."""
     known = Knowledge(range=lambda x: Sets.whole(len(x), 45.0, 60.0), schema=CSR)

@@ -17,6 +17,7 @@ from fedlore.bundle.monitor.report import (
     say_alarms,
     write_monitor_page,
 )
+from fedlore.core.statistics import wilson
 from fedlore.errors import FedloreError
 from fedlore.knowledge.tables.sheets import table_of
 
@@ -141,6 +142,8 @@ def test_equal_rows_are_rows(tmp_path):
     assert record.append(one, longer) == 6  # rows that are sent are not a file that grows
     dated = MeasuredRows(x, labels(x), ["monday"] * 3)
     assert [record.append(one, dated), record.append(one, dated)] == [3, 0]
+    more = replace(dated, x=x[[0, 0, 0]], y=labels(x[[0, 0, 0]]))
+    assert record.append(one, more) == 1  # two of the three are there
 
 
 def in_lots(count, size, seed, *, shift=0.0):
@@ -167,6 +170,36 @@ def test_lots_that_hang_together_raise_no_alarm_and_a_move_of_them_does(tmp_path
     told = monitor_rows(open_record(place, one), one, moved)
     ash = next(v for v in told.alarms if v.question.name == "input ash")
     assert ash.since.startswith("lot ")
+
+
+@pytest.mark.parametrize("lots", [False, True])
+def test_claims_are_what_counting_rows_or_lots_gives(tmp_path, lots):
+    """A rule's faults lean on those of all rules together, which err by one standard error."""
+    one, drawn = bundle(), in_lots(20, 5, 3)
+    x = drawn.x.flip(0)[torch.arange(100) * 7 % 100] * torch.tensor([1.0, 5 / 3])  # mixed lots
+    wrong = labels(x, right=0.6, seed=4)
+    before = MeasuredRows(x, wrong, (), drawn.lots if lots else None)
+    record = open_record(tmp_path / "a.monitor", one, reference=before, in_lots=lots)
+    names = before.lots or [str(i) for i in range(len(wrong))]
+    heard = {}
+    for fact in find_facts(one, x, wrong):
+        parts = {}
+        for name, value in zip(names, fact.values.tolist(), strict=True):
+            if value == value:
+                parts.setdefault(name, []).append(value)
+        heard[fact.question] = [sum(part) / len(part) for part in parts.values()]
+    for kind in ("rule", "range"):
+        some = {q.name: said for q, said in heard.items() if q.kind == kind}
+        counted = sum(some.values(), [])
+        apart = min(len(counted), len(set(names)))
+        shared = wilson(sum(counted) / len(counted), apart, wide=1.0)[1]
+        for name, said in some.items():
+            claim = (sum(said) + 30 * shared) / (len(said) + 30)
+            assert record.rates[name] == pytest.approx(min(max(claim, 0.002), 0.95))
+    for question, said in heard.items():
+        known = record.before.get(question.name)
+        assert (known is None) == (question.kind != "input")
+        assert known is None or known.tolist() == pytest.approx(said)
 
 
 def test_a_lot_is_judged_when_it_is_over_and_rows_that_come_later_are_not(tmp_path):

@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
@@ -181,7 +181,16 @@ def soft_tables(draw):
     return SoftTable(table, (0.9, *shares[1:]))
 
 
+def soft_table(*ash):
+    """Rules of equal outcomes for these cells of one column."""
+    said = [{"ash": cell, "then": "I"} for cell in ash]
+    table = table_of(said, SCHEMA, kind="range", policy="intersect", name="s")
+    return SoftTable(table, (0.9,) * len(ash))
+
+
 @given(soft_tables())
+@example(soft_table("> 1", "> 4"))  # no row of the scope meets the second one
+@example(soft_table("> 1", "> 3"))
 @settings(max_examples=FIVE)
 def test_soft_rules_are_counted_twice_exactly_where_two_witnesses_are_one(model):
     """Every row that one rule hits another hits too, to say the same; and both may be wrong."""

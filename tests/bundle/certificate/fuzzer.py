@@ -44,7 +44,7 @@ ACCEPTED = (0,)  # exit codes
 GOLDEN = (
     "whole-first-intersect",
     "whole-priority-union",
-    "whole-unique",
+    "apart",
     "whole-formula",
     "whole-all-all",
     "whole-shape",
@@ -67,7 +67,12 @@ OPEN = {  # a range that rises until it overflows: no scope says that it does no
     .replace('name = "a"\nlow = 0\nhigh = 10', 'name = "a"')
     .replace('table = "r.csv"', 'lower = "2 * a"\nedges = [1.0, 2.0, 3.0]'),
 }
-CASES = {**read_cases(), "falls": FALLS, "open": OPEN}
+APART = {  # the rules of `whole-unique` contradict each other, which is refuted of any site
+    **read_cases()["whole-unique"],
+    "p.csv": "ash,sulfur,heat,mine,then\n< 0.3,-,not 1,north,II\n[0.3..7.7],> 3.0,-,not west,I\n"
+    "[0.3..7.7],<= 3.0,-,-,IV\n> 7.7,-,= 3.0,north,III\n",
+}
+CASES = {**read_cases(), "apart": APART, "falls": FALLS, "open": OPEN}
 
 
 @dataclass(frozen=True)
