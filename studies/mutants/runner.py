@@ -104,7 +104,7 @@ def run(
 def load(files: Iterable[str]) -> None:
     """Modules of ours and of the tests, before the fork: so each is read once for all mutants."""
     for file in files:
-        with contextlib.suppress(Exception):  # whoever runs it says what is wrong
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # whoever runs it says why
             importlib.import_module(module_of(file))
 
 
