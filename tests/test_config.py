@@ -68,10 +68,7 @@ def test_unreadable_files_are_named(tmp_path):
         ("name = \u201cash\u201d", "line 2: these are not plain quotation marks"),
         ('table = "C:\\users\\range.csv"', "line 2: a backslash needs another before it"),
         ('classes = ["a" "b"]', "line 2: a comma is missing between two texts"),
-        (
-            "[b]\n[b]",
-            "line 3: [b] stands here twice; a table that may be repeated",
-        ),
+        ("[b]\n[b]", "line 3: [b] stands here twice; a table that may be repeated"),
         ("trust = = 3", "line 2"),
     ],
 )

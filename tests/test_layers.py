@@ -56,7 +56,7 @@ LESS = {
 }
 #: What a file imports from above, inside a function, so that nobody pays who does not call it.
 LATE = {
-    "engine/training.py": {"bundle"},  # saving: training itself needs no archive
+    "engine/training.py": {"bundle"}  # saving: training itself needs no archive
 }
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.
 PARTS = {

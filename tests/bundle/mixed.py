@@ -86,14 +86,7 @@ def trees(
 
 
 def one_shot_model(
-    x: Tensor,
-    classes: int,
-    *,
-    terms="quadratic",
-    start="expert",
-    hears=True,
-    link=None,
-    curves=0,
+    x: Tensor, classes: int, *, terms="quadratic", start="expert", hears=True, link=None, curves=0
 ):
     """The one-shot model of drawn places, found from rows without knowledge."""
     one_shot = OneShot(Basis(terms, curves), start, hears, link)

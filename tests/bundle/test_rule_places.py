@@ -25,8 +25,5 @@ def test_the_file_and_the_row_are_the_experts(tmp_path, name):
         read = read_bundle(tmp_path / f"{turn}.lore")
         (said,) = reasons(read, torch.tensor([[3.0]]))
         own = name.replace(" ", "-")
-        assert said[:2] == [
-            f"{own}, row 3: ash > 1 -> hard",
-            f"{own}, row 6: ash > 2 -> hard",
-        ]
+        assert said[:2] == [f"{own}, row 3: ash > 1 -> hard", f"{own}, row 6: ash > 2 -> hard"]
         made = update_bundle(read, trust=0.0)

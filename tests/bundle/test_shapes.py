@@ -149,10 +149,7 @@ def test_reasons_say_which_shapes_hold_in_a_row():
     x = torch.tensor([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 9.0]])
     said = [[line for line in some if line.startswith("'")] for some in reasons(bundle, x)]
     lowers = "'a lowers' holds here: more a never raises the answer"
-    assert said[0] == [
-        lowers,
-        "'b raises where b < 1' holds here: more b never lowers the answer",
-    ]
+    assert said[0] == [lowers, "'b raises where b < 1' holds here: more b never lowers the answer"]
     assert said[1] == [lowers, "'b raises where b < 1' does not apply here"]
     # outside the scope nothing is claimed
     assert said[2] == [

@@ -3,11 +3,7 @@
 import pytest
 import torch
 
-from fedlore.core.conformal import (
-    find_cut,
-    held_band,
-    least_rows,
-)
+from fedlore.core.conformal import find_cut, held_band, least_rows
 from fedlore.core.rng import stream
 from fedlore.errors import ConfigError, FedloreError
 

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from fedlore.core.statistics import ODDS, bet_on_order, bet_on_rate, rank_numbers, wilson
 
 
-@given(
-    rate=st.floats(0.002, 0.95),
-    faults=st.lists(st.integers(0, 1), max_size=8),
-)
+@given(rate=st.floats(0.002, 0.95), faults=st.lists(st.integers(0, 1), max_size=8))
 def test_the_next_row_is_a_fair_bet_whatever_came_before(rate, faults):
     now = bet_on_rate(faults, rate).capital[-1] if faults else 0.0
     next_up = [bet_on_rate([*faults, fault], rate).capital[-1] for fault in (0, 1)]

@@ -18,10 +18,7 @@ from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
-CHOSEN = {
-    "vote",
-    "ensemble",
-}  # of a recipe that is chosen: tests/engine/lore says what they hold
+CHOSEN = {"vote", "ensemble"}  # of a recipe that is chosen: tests/engine/lore says what they hold
 EXACT = OneShot(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 

@@ -48,11 +48,7 @@ class Tanh(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.norm, self.b = (
-            nn.Linear(FEATURES, 9),
-            nn.LayerNorm(9),
-            nn.Linear(9, CLASSES),
-        )
+        self.a, self.norm, self.b = (nn.Linear(FEATURES, 9), nn.LayerNorm(9), nn.Linear(9, CLASSES))
 
     def forward(self, x):
         return self.b(torch.tanh(self.norm(self.a(x))))

@@ -55,13 +55,7 @@ def test_all_is_well_but_for_a_server_that_does_not_run(home):
         ("train.csv", "\n", "\nx", "data", "is not a number"),
         ("train.csv", "Ro,", "Rr,", "data", "the column 'Ro' is missing"),
         ("knowledge.toml", "253*Ro", "253*Rx", "knowledge", "Rx"),
-        (
-            "knowledge.toml",
-            'name = "Mt"',
-            'name = "Mm"',
-            "data",
-            "'Mm' is here only",
-        ),
+        ("knowledge.toml", 'name = "Mt"', 'name = "Mm"', "data", "'Mm' is here only"),
         ("terms.json", '"version": "', '"version": "9.', "versions", "install the same"),
         (
             "site.toml",

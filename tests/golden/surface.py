@@ -15,14 +15,7 @@ import numpy as np
 import onnxruntime as ort
 import torch
 
-from fedlore import (
-    Knowledge,
-    Personal,
-    PersonalRegressor,
-    bundle_of,
-    mlp,
-    write_bundle,
-)
+from fedlore import Knowledge, Personal, PersonalRegressor, bundle_of, mlp, write_bundle
 from fedlore.cli import main
 from fedlore.core.models import ShapedNet  # deeper: [model] lipschitz = true
 from fedlore.core.scaler import leave_unscaled  # deeper: rows with holes and levels, unscaled

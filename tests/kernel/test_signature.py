@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedlore.errors import KnowledgeError
-from fedlore.kernel.signature import (
-    _EIGHT,
-    _P,
-    _SMALL,
-    holds,
-    meaning_in,
-    statement,
-    verify,
-)
+from fedlore.kernel.signature import _EIGHT, _P, _SMALL, holds, meaning_in, statement, verify
 
 VECTORS = [
     tuple(bytes.fromhex(part.strip("-")) for part in line.split())

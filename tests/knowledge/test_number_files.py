@@ -92,8 +92,7 @@ def test_a_calibrated_interval_in_a_file_is_statistical(folder):
 
 def test_ranges_of_a_file_can_be_joined_and_functions_named(folder):
     text = FILE.replace("[range]\n", '[range]\ncombine = "any"\n').replace(
-        'formula = "35 - 0.4 * ash - 0.4 * water"',
-        'entry = "torch:sum"\ncolumns = ["ash"]',
+        'formula = "35 - 0.4 * ash - 0.4 * water"', 'entry = "torch:sum"\ncolumns = ["ash"]'
     )
     (folder / "knowledge.toml").write_text(text)
     with pytest.raises(KnowledgeError, match=r"\[predict\] source 2: 'torch:sum' is code"):

@@ -24,13 +24,7 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.findings.checkup import check_data, check_file
-from fedlore.knowledge.soft import (
-    Softened,
-    SoftFormulas,
-    has_soft,
-    lone_expert,
-    place_within,
-)
+from fedlore.knowledge.soft import Softened, SoftFormulas, has_soft, lone_expert, place_within
 from fedlore.knowledge.sources.reasons import reasons_of
 from fedlore.knowledge.tables.soft import SoftTable
 

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables.sheets import (
-    read_rules,
-    table_of,
-    write_sheet,
-    write_table,
-)
+from fedlore.knowledge.tables.sheets import read_rules, table_of, write_sheet, write_table
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -6,12 +6,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedlore.sklearn import (
-    KnowledgeClassifier,
-    KnowledgeRegressor,
-    LoreClassifier,
-    LoreRegressor,
-)
+from fedlore.sklearn import KnowledgeClassifier, KnowledgeRegressor, LoreClassifier, LoreRegressor
 
 
 @parametrize_with_checks(

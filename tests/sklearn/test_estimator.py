@@ -16,12 +16,7 @@ from fedlore.core.examples import Examples
 from fedlore.errors import ConfigError
 from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.models.own.guarded import GuardedClassifier, choose_trust, fit_estimator
-from fedlore.sklearn import (
-    KnowledgeClassifier,
-    KnowledgeRegressor,
-    LoreClassifier,
-    LoreRegressor,
-)
+from fedlore.sklearn import KnowledgeClassifier, KnowledgeRegressor, LoreClassifier, LoreRegressor
 
 from .rows import GRADES, above, knowledge, rows, says
 
@@ -85,10 +80,7 @@ def test_what_cannot_be_used_is_named():
 
 
 @parametrize_with_checks(
-    [
-        KnowledgeClassifier(estimator=LogisticRegression()),
-        KnowledgeRegressor(estimator=Ridge()),
-    ],
+    [KnowledgeClassifier(estimator=LogisticRegression()), KnowledgeRegressor(estimator=Ridge())],
     expected_failed_checks=lambda estimator: {},
 )
 def test_scikit_learn_finds_nothing(estimator, check):

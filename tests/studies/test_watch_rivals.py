@@ -5,13 +5,7 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from studies.watch_rivals import (  # noqa: E402
-    errors_off,
-    page,
-    rule_binomial,
-    rule_faults,
-    rule_three_sigma,
-)
+from studies.watch_rivals import errors_off, page, rule_binomial, rule_faults, rule_three_sigma  # noqa: E402
 
 
 def test_pages_sum_starts_anew_below_zero():

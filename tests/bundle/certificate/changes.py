@@ -211,9 +211,7 @@ def second_output(site, dice):
         ]
         constants = {"axis_1": np.array([1], np.int64)}
     else:
-        new = [
-            helper.make_node("TopK", [inner, "one"], ["numbers", "which"], axis=0),
-        ]
+        new = [helper.make_node("TopK", [inner, "one"], ["numbers", "which"], axis=0)]
         constants = {"one": np.array([1], np.int64)}
     site.insert(first.output[0], *new, make("Add", [inner, "numbers"], "odd"), **constants)
     first.input[0] = "odd"

@@ -65,7 +65,7 @@ FALLS = {  # a range that falls along a shape, in a part of the scope where two 
 OPEN = {  # a range that rises until it overflows: no scope says that it does not get there
     "knowledge.toml": FALLS["knowledge.toml"]
     .replace('name = "a"\nlow = 0\nhigh = 10', 'name = "a"')
-    .replace('table = "r.csv"', 'lower = "2 * a"\nedges = [1.0, 2.0, 3.0]'),
+    .replace('table = "r.csv"', 'lower = "2 * a"\nedges = [1.0, 2.0, 3.0]')
 }
 APART = {  # the rules of `whole-unique` contradict each other, which is refuted of any site
     **read_cases()["whole-unique"],

@@ -12,11 +12,7 @@ from hypothesis import given
 from fedlore import checker
 from fedlore.knowledge import table_of
 
-from ..onnx.worlds import (
-    NUMBERS,
-    SCHEMA,
-    conditions,
-)
+from ..onnx.worlds import NUMBERS, SCHEMA, conditions
 
 HOUSE = Path(checker.__file__).parent.parent
 FILES = [

@@ -205,10 +205,7 @@ def twice_in_header(site):
 
 # what: the way on a bundle, on a graph, and whether the certificate is issued anew for it
 CARELESS = {
-    "other weights": (
-        last_weight(5.0),
-        tensor(is_weight, poke(5.0)),
-    ),
+    "other weights": (last_weight(5.0), tensor(is_weight, poke(5.0))),
     "a moved threshold": (replace_text("table-2.csv", "> 7.7", "> 7.75"), tensor(has_cut, cut)),
     "another scaler": (
         header(lambda h: h["scaling"]["shift"].__setitem__(0, 99.0)),
@@ -218,16 +215,10 @@ CARELESS = {
         header(lambda h: h.__setitem__("conflict", "restrict")),
         knowledge_text("knowledge.toml", "abstain", "restrict"),
     ),
-    "other attributes": (
-        layer(start_dim=0),
-        attribute("ArgMax", select_last_index=1),
-    ),
+    "other attributes": (layer(start_dim=0), attribute("ArgMax", select_last_index=1)),
 }
 CAREFUL = {
-    "weights that are no numbers": (
-        last_weight(np.nan),
-        tensor(is_weight, poke(np.inf)),
-    ),
+    "weights that are no numbers": (last_weight(np.nan), tensor(is_weight, poke(np.inf))),
     "classes in another order": (
         header(lambda h: h["schema"]["classes"].reverse()),
         metadata("classes", lambda c: c[::-1]),
@@ -260,19 +251,10 @@ CAREFUL = {
         replace_text("table-2.csv", '"I, II"', "I"),
         knowledge_text("table-2.csv", '"I, II"', "I"),
     ),
-    "a range that is wider in a sliver": (
-        extra_member,
-        backdoor,
-    ),
-    "rows that hear of each other": (
-        layer(layer="batch_norm1d"),
-        attribute("ReduceMax", axes=[0]),
-    ),
+    "a range that is wider in a sliver": (extra_member, backdoor),
+    "rows that hear of each other": (layer(layer="batch_norm1d"), attribute("ReduceMax", axes=[0])),
     "operators of another set": (header(lambda h: h.__setitem__("format", 5)), opset),
-    "functions of his own": (
-        layer(layer="code"),
-        functions,
-    ),
+    "functions of his own": (layer(layer="code"), functions),
     "numbers in other files": (extra_member, external),
     "two of one name": (twice_in_header, twice_in_metadata),
     "another class given out": (

@@ -34,8 +34,7 @@ from fedlore.models.own.trees import Trees
 from fedlore.models.regressor import PersonalRegressor
 
 SCHEMA = Schema(
-    (Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)),
-    ("g1", "g2", "g3", "g4"),
+    (Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)), ("g1", "g2", "g3", "g4")
 )
 IN_ORDER = table_of(
     [{"ash": "< 8", "then": "g2..g4"}, {"ash": "> 11", "then": "g1..g3"}], SCHEMA, kind="range"
@@ -89,20 +88,8 @@ def claimed(bundle):
         ({"limits": FALLS, "where": "ash + Ro > 9"}, "unknown"),
         ({"said": LINE, "trust": 0.3}, "proved"),
         ({"said": LINE, "trust": 0.3, "effect": "raises"}, "proved"),
-        (
-            {
-                "limits": FormulaRange(
-                    formula("18 - ash"),
-                    formula("25 - ash"),
-                    EDGES,
-                )
-            },
-            "proved",
-        ),
-        (
-            {"limits": FormulaRange(None, formula("14 - log(ash)"), EDGES)},
-            "unknown",
-        ),
+        ({"limits": FormulaRange(formula("18 - ash"), formula("25 - ash"), EDGES)}, "proved"),
+        ({"limits": FormulaRange(None, formula("14 - log(ash)"), EDGES)}, "unknown"),
         ({"effect": "arch", "turns": 9.0}, "proved"),
         ({"effect": "valley", "turns": (8.0, 10.0), "where": "Ro > 1"}, "proved"),
         ({"effect": "arch", "turns": 9.0, "limits": HILL, "hears": True}, "proved"),

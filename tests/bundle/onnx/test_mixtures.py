@@ -21,16 +21,7 @@ from fedlore.models.own.linear import log_masses
 from fedlore.models.own.members import ClassMember, OrderMember
 
 from ...laws.versions import agree_on_graph, ran
-from ..mixed import (
-    class_members,
-    linear,
-    mixture,
-    one_shot_model,
-    ordinal,
-    plain_net,
-    trees,
-    waves,
-)
+from ..mixed import class_members, linear, mixture, one_shot_model, ordinal, plain_net, trees, waves
 from .worlds import SCHEMA, rows, thin, worlds
 
 X = rows(np.random.default_rng(7))

@@ -14,11 +14,7 @@ from fedlore.bundle.serve import make_app
 
 from .sites import TOKEN, crossing, grades, number
 
-BUNDLES = {
-    "grades": grades,
-    "number": number,
-    "crossing": crossing,
-}
+BUNDLES = {"grades": grades, "number": number, "crossing": crossing}
 
 
 def findings(app, examples, token=None):

@@ -11,13 +11,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from fedlore.core.rng import stream
 from fedlore.models.own import linear as ordinal
-from fedlore.models.own.linear import (
-    LogisticLearner,
-    OrdinalLinear,
-    Ridge,
-    log_between,
-    log_masses,
-)
+from fedlore.models.own.linear import LogisticLearner, OrdinalLinear, Ridge, log_between, log_masses
 
 CLASSES = 9
 
