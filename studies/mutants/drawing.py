@@ -62,10 +62,11 @@ class Mutant:
         return text[: self.start] + self.new + text[end:]
 
 
-def draw(number: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:
-    """So many mutants of the tree as it is."""
+def draw(number: int, *, root: Path = ROOT, seed: str = SEED, only: str = "") -> list[Mutant]:
+    """So many mutants of the tree as it is, of the files whose path holds `only`."""
     dice = random.Random(seed)
-    texts = {path: path.read_text() for path in sorted((root / SOURCE).rglob("*.py"))}
+    paths = [path for path in sorted((root / SOURCE).rglob("*.py")) if only in path.as_posix()]
+    texts = {path: path.read_text() for path in paths}
     places: dict[str, list[tuple[Path, Change]]] = {}
     for path, text in texts.items():
         for change in changes(text):

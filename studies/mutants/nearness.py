@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -39,6 +39,7 @@ class Trace:
         self.source = f"{source}/"
         self.ran: dict[str, tuple[float, list[str]]] = {}
         self.failed: list[str] = []
+        self.skipped: list[str] = []
         self._noted: set[str] = set()
 
     def begin(self, bytecode: Path) -> None:
@@ -66,12 +67,20 @@ class Trace:
             self.ran[item.nodeid] = (time.process_time() - begun, sorted(self._noted))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.failed.append(report.nodeid)
+        self._note_end(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note_end(report)
+
+    def _note_end(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        ends = {"failed": self.failed, "skipped": self.skipped}.get(report.outcome)
+        if ends is not None and report.nodeid not in ends:
+            ends.append(report.nodeid)
 
     def keep(self, path: Path) -> None:
         """All that was seen, for `add`."""
-        path.write_text(json.dumps({"ran": self.ran, "failed": self.failed}))
+        ends = {"failed": self.failed, "skipped": self.skipped}
+        path.write_text(json.dumps({"ran": self.ran} | ends))
 
     def add(self, path: Path) -> None:
         """What another run saw."""
@@ -79,6 +88,7 @@ class Trace:
         for test, (seconds, names) in other["ran"].items():
             self.ran[test] = seconds, [sys.intern(name) for name in names]
         self.failed += other["failed"]
+        self.skipped += other["skipped"]
 
     def write(self, path: Path) -> None:
         """Per block the tests that run it and least else, of those that pass unchanged."""
@@ -89,7 +99,8 @@ class Trace:
                 found.setdefault(name, []).append(test)
         found = {name: by_turns(tests)[:_KEPT] for name, tests in found.items()}
         seconds = {test: round(took, 3) for test, (took, _) in passed.items()}
-        path.write_text(json.dumps({"blocks": found, "seconds": seconds, "failed": self.failed}))
+        ends = {"failed": self.failed, "skipped": self.skipped}
+        path.write_text(json.dumps({"blocks": found, "seconds": seconds} | ends))
 
 
 def add_notes(tree: ast.Module, file: str) -> None:
@@ -120,7 +131,15 @@ class Nearness:
 
     blocks: dict[str, list[str]]  # file:function#number -> tests, the nearest first
     seconds: dict[str, float]  # that a test computes, with its setup
-    failed: list[str]  # without a mutant
+    failed: list[str]  # without a mutant: tests, and files that cannot even be read
+    skipped: list[str] = field(default_factory=list)  # mostly for want of a package
+
+    def __str__(self) -> str:
+        """The tests and files that are left out, one on each line."""
+        lines = []
+        for end, names in (("fail as they are", self.failed), ("skip themselves", self.skipped)):
+            lines += [f"{len(names)} {end}:", *(f"- {name}" for name in names)] if names else []
+        return "\n".join(lines)
 
     @classmethod
     def read(cls, path: Path) -> "Nearness":

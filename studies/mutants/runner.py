@@ -270,7 +270,8 @@ def _fork(
         plugin.begin(tree / "traced")
         options = ["-m", marks, "-p", "no:cacheprovider", f"--basetemp={tree / 'made'}"]
         options += ["--assert=plain"]  # modules are loaded already
-        options += [f"--deselect={test}" for test in without] + (["-x"] if stop else [])
+        options += [f"--deselect={test}" for test in without]
+        options += ["-x" if stop else "--continue-on-collection-errors"]  # one file, not its part
         if find_spec("pytest_timeout"):
             options += ["-o", f"timeout={_WAITED}"]
         code = int(pytest.main([*options, *tests], plugins=[plugin]))
@@ -361,7 +362,7 @@ def main(said: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drawn", type=int, default=300, help="how many are drawn at random")
     parser.add_argument("--seed", default=SEED, help="by default one that every release has")
-    parser.add_argument("--only", default="", help="those whose file holds this")
+    parser.add_argument("--only", default="", help="of the files whose path holds this")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of computing for each")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds; begin none later")
@@ -369,15 +370,14 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--least", type=float, default=0.85)
     parser.add_argument("--near", type=Path, help="a file for who runs which block, for a next run")
     args = parser.parse_args(said)
-    mutants = [m for m in draw(args.drawn, seed=args.seed) if args.only in m.file]
+    mutants = draw(args.drawn, seed=args.seed, only=args.only)
     for name in _HEAVY:
         with contextlib.suppress(ImportError):
             __import__(name)
     begun, fates = time.monotonic(), []
     with trees(args.workers) as copies:
         near = trace(args.near or copies[0] / "nearness.json", copies)
-        if near.failed:
-            print(f"{len(near.failed)} fail without a mutant and are left out:", *near.failed)
+        print(near, flush=True)
         left = args.within - (time.monotonic() - begun)
         for fate in run(mutants, near, copies, limit=args.limit, within=left):
             fates.append(fate)

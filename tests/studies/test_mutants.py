@@ -120,14 +120,18 @@ def test_a_run_tells_killed_from_survived():
 
 
 @pytest.mark.slow
-def test_a_killing_test_that_fails_unchanged_kills_nobody(tmp_path):
+def test_tests_that_fail_unchanged_kill_nobody_and_leave_the_others_alone():
     mutant = Mutant("why", "fedlore/core/a.py", 0, "a", "b")
     broken = "tests/test_broken.py::test_is_false"
     sure = "tests/answers/test_bins.py"
     with trees(1) as copies:
         (copies[0] / "tests/test_broken.py").write_text("def test_is_false():\n    assert not 1\n")
-        near = trace_of([["tests/test_broken.py"], [sure]], copies)
+        unread, absent = "tests/test_unread.py", "tests/test_absent.py"
+        (copies[0] / unread).write_text("import no_such_package\n")
+        text = "import pytest\npytest.importorskip('no_such_package')\n"
+        (copies[0] / absent).write_text(text)
+        near = trace_of([["tests/test_broken.py"], [unread, absent, sure]], copies)
         fates = [Fate(mutant, "killed", 1.0, f"FAILED {broken} - assert not 1")]
         assert doubtful(fates, Nearness({}, {}, []), copies) == {broken}
-    assert near.failed == [broken]
+    assert sorted(near.failed) == [broken, unread] and near.skipped == [absent]
     assert any(test.startswith(sure) for test in near.ran)
