@@ -210,15 +210,6 @@ def test_a_clock_that_is_behind_is_blamed(folder):
         check_dates(folder / "server.pem", now=past)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "quorum", "least"), [("fedavg", 0.5, 2), ("fedavg", 0.9, 4), ("scaffnew", 0.1, 4)]
-)
-def test_a_quorum_is_a_share_of_the_sites_or_all_of_them(folder, algorithm, quorum, least):
-    edited(folder / "federation.toml", ('"fedavg"', f'"{algorithm}"'))
-    edited(folder / "federation.toml", ("quorum = 0.5", f"quorum = {quorum}"))
-    assert read_deployed(folder).least(4) == least
-
-
 def test_what_one_process_compares_is_no_matter_of_the_deployed_federation(folder):
     path = folder / "federation.toml"
     before = read_deployed(folder)

@@ -150,12 +150,6 @@ def test_two_sites_are_too_few(tmp_path, monkeypatch):
     assert not (folder / "journal").exists()
 
 
-def test_a_threshold_raises_the_quorum(folder):
-    assert read_deployed(folder).least(4) == 3
-    edited(folder / "federation.toml", ("# threshold = 0.67 ", "threshold = 1 "))
-    assert read_deployed(folder).least(4) == 4
-
-
 def test_an_upload_beyond_the_bound_stays_at_home(folder, monkeypatch):
     edited(folder / "federation.toml", ("largest = 1000.0", "largest = 1e-6"))
     told = []

@@ -1,22 +1,41 @@
 """One federation.toml: what it says is the same in one process and deployed."""
 
 from dataclasses import fields, replace
+from math import inf, nan
 
 import pytest
 import torch
 
 from fedlore import ConfigError
-from fedlore.engine.lore import default_space
+from fedlore.algorithms.catalog import Method
+from fedlore.engine.lore import Candidate, SearchSpace, default_space
 from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
-from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
+from fedlore.federation.settings import (
+    Federation,
+    Model,
+    RunTable,
+    read_deployed,
+    read_federation,
+)
 from fedlore.federation.terms import read_terms, terms_of
+from fedlore.kernel.schema import Feature, Schema
+from fedlore.privacy import Dp, Privacy
 
 SCHEMA = """
 [schema]
 classes = ["a", "b"]
 features = [{name = "x", low = 0, high = 1}, {name = "y", low = 0, high = 1}]
 """
+WIDE = """
+[target]
+name = "t"
+lower = 0
+upper = 10
+bins = 5
+[schema]
+features = [{name = "c", levels = ["a", "b", "c", "d"]}, NAMED]
+""".replace("NAMED", ", ".join(f'{{name = "x{i}", low = 0, high = 1}}' for i in range(9)))
 TOP = 'name = "one"\naddress = "localhost:7000"\n'
 
 
@@ -63,16 +82,9 @@ def test_a_deployed_federation_needs_more_than_one_process(tmp_path, missing):
     ("more", "message"),
     [
         ("quorum = 1.5\n", r"quorum must lie in \(0, 1\], got 1.5"),
-        ("quorum = 0.0\n", r"quorum must lie in \(0, 1\], got 0.0"),
-        ("deadline = 0\n", "deadline must be positive, got 0.0"),
-        ("deadline = -1\n", "deadline must be positive, got -1.0"),
-        ("excess = 0.5\n", "excess must be above 1, got 0.5"),
         ('[algorithm]\nname = "fedagv"\n', "did you mean 'fedavg'"),
         ("[privacy]\nthreshold = 0.9\n", "belongs to secure_aggregation"),
         ("quorm = 0.5\n", "unknown key 'quorm'; did you mean 'quorum'"),
-        ("[run]\ntest = 1.0\n", "test must lie between 0 and 1, got 1.0"),
-        ('[run]\nmetric = "mae"\n[search_space]\nmetric = "rmse"\n', "say one"),
-        ("[run]\napproaches = []\n", "approaches must name at least one"),
         ('[model]\nkind = "mpl"\n', "unknown model kind 'mpl'; did you mean 'mlp'"),
         ("[model]\nhidden = [0]\n", "widths of at least 1, got 0"),
         ("[model]\nsettings = {hidden = [3]}\n", "'mlp' has its keys beside kind, got 'hidden'"),
@@ -85,10 +97,132 @@ def test_either_way_the_same_mistakes_are_named(tmp_path, more, message):
             read()
 
 
-def test_an_address_is_a_host_and_a_port(tmp_path):
-    path = write(tmp_path, top='name = "one"\naddress = "coke.example"\n')
-    with pytest.raises(ConfigError, match="federation.toml: .*address must be host:port"):
-        read_federation(path)
+SHARE, POSITIVE = r"{} must lie in \(0, 1\], got {}", "{} must be positive, got {}"
+ADDRESS, TIME = "{} must be host:port, got '{}'", "{} must be such as 90s, 10m or 2h, got '{}'"
+
+
+@pytest.mark.parametrize(
+    ("make", "key", "taken", "refused", "message"),
+    [
+        (Federation, "sample", [1e-9, 1.0], [0.0, 1.01, nan], SHARE),
+        (Federation, "quorum", [1e-9, 1.0], [0.0, 1.01, nan], SHARE),
+        (Federation, "excess", [1.01], [1.0, 0.5, nan], "{} must be above 1, got {}"),
+        (Federation, "deadline", [1e-9, 1e9], [0.0, -1.0, inf], POSITIVE),
+        (Federation, "largest", [1e-9, 1e9], [0.0, -1.0, inf], POSITIVE),
+        (Federation, "largest_answer", [1], [0, -1], POSITIVE),
+        (Federation, "rounds", [1], [0], "{} must be at least 1, got {}"),
+        (Federation, "address", ["", "h:1", "[::1]:65535"], ["h", ":1", "h:0", "h:65536"], ADDRESS),
+        (RunTable, "seeds", [1], [0], "{} must be at least 1, got {}"),
+        (RunTable, "test", [1e-9, 0.99], [0.0, 1.0], "{} must lie between 0 and 1, got {}"),
+        (RunTable, "approaches", [None, ("lore",)], [()], "{} must name at least one"),
+        (
+            RunTable,
+            "track",
+            ["", "mlflow"],
+            ["mlflo"],
+            "unknown {}er '{}'; did you mean 'mlflow'[?]",
+        ),
+        (RunTable, "time_limit", ["", "1 s", " 1.5h"], ["0s", "5", "1d", "1s1s"], TIME),
+    ],
+)
+def test_settings_are_taken_within_their_bounds_alone(make, key, taken, refused, message):
+    for value in taken:
+        assert getattr(make(**{key: value}), key) == value
+    for value in refused:
+        with pytest.raises(ConfigError, match=f"^{message.format(key, value)}$"):
+            make(**{key: value})
+
+
+SCHEMAS = {
+    name: Schema((Feature("x", **feature), Feature("y")), ("a", "b"), ordered=name == "ordered")
+    for name, feature in {
+        "plain": {},
+        "ordered": {},
+        "absent": {"have": False},
+        "other": {"equals": "y", "by": "2 * x"},
+    }.items()
+}
+MIXED, FIXED = SearchSpace(), SearchSpace().only(Candidate(head="shaped"))
+SITES, ROWS = (Privacy(dp=Dp(4.0, 1e-5, level=level)) for level in ("site", "record"))
+SHAPED = Model(lipschitz=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"schema": SCHEMAS["absent"]}, "have = false of 'x' belongs in the knowledge.toml"),
+        ({"schema": SCHEMAS["other"]}, "another measure, as 'x', belongs in the knowledge.toml"),
+        ({"task": "regression"}, r"needs a \[target\]"),
+        ({"recipe": "lore", "privacy": ROWS}, 'level = "record" do not go together'),
+        ({"recipe": "lore", "privacy": SITES}, "one fixed candidate, .* got none"),
+        ({"recipe": "lore", "privacy": SITES, "search_space": MIXED}, "candidate, .* got 13"),
+        ({"search_space": FIXED}, "head = shaped belongs to .* lipschitz = true"),
+        ({"model": SHAPED, "search_space": SearchSpace().only(Candidate())}, "got 'classes'"),
+        ({"model": SHAPED, "schema": SCHEMAS["plain"]}, "ordered classes and numbers"),
+        (
+            {"run": RunTable(metric="mae"), "search_space": SearchSpace(metric="rmse")},
+            "metric is 'mae' and .* metric 'rmse': say one",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_named(said, message):
+    with pytest.raises(ConfigError, match=message):
+        Federation(**said)
+
+
+def test_what_goes_together_is_taken():
+    Federation(privacy=ROWS)
+    Federation(recipe="lore", privacy=SITES, search_space=SearchSpace().only(Candidate()))
+    Federation(model=SHAPED, schema=SCHEMAS["ordered"], search_space=FIXED)
+    Federation(model=SHAPED, search_space=SearchSpace(metric="rmse"))
+    for own, told, metric in [("", "", ""), ("mae", "", "mae"), ("", "mae", "mae")]:
+        run, space = RunTable(metric=told), SearchSpace(metric=own)
+        assert Federation(run=run, search_space=space).metric == metric
+    assert Federation(run=RunTable(metric="mae")).metric == "mae" and not Federation().single
+
+
+@pytest.mark.parametrize(
+    ("said", "sites", "least"),
+    [
+        ({"quorum": 0.5}, 4, 2),
+        ({"quorum": 0.5}, 5, 3),
+        ({"quorum": 0.9}, 4, 4),
+        ({"quorum": 0.01}, 4, 1),
+        ({"sample": 0.5, "quorum": 1.0}, 5, 3),
+        ({"sample": 0.1 + 0.2, "quorum": 1.0}, 10, 3),  # a little above 0.3
+        ({"quorum": 0.1, "algorithm": Method("scaffnew")}, 4, 4),
+        ({"quorum": 0.1, "privacy": Privacy(secure_aggregation=True)}, 4, 3),
+        ({"privacy": Privacy(secure_aggregation=True, threshold=1.0)}, 4, 4),
+    ],
+)
+def test_a_quorum_is_a_share_of_the_asked_sites_or_what_the_filters_need(said, sites, least):
+    assert Federation(**said).least(sites) == least
+
+
+def test_an_address_has_a_host_and_a_port():
+    found = Federation(address="[::1]:7000")
+    assert (found.host, found.port) == ("::1", 7000)
+
+
+@pytest.mark.parametrize(
+    ("more", "schema", "message"),
+    [
+        (
+            'task = "classification"\n',
+            WIDE,
+            r"a \[target\] is a number to learn: task must be regr",
+        ),
+        ("", WIDE + 'classes = ["a"]\n', r"\[schema\] has classes and there is a \[target\]"),
+        ('address = ""\n', SCHEMA, "address must be host:port, got ''"),
+    ],
+)
+def test_what_a_deployed_federation_learns_is_said_once(tmp_path, more, schema, message):
+    top = TOP if "address" not in more else 'name = "one"\n'
+    write(tmp_path, more, top=top, schema=schema)
+    with pytest.raises(ConfigError, match=f"federation.toml: {message}"):
+        read_deployed(tmp_path)
+    with pytest.raises(ConfigError, match="holds no federation.toml: fedlore federation init"):
+        read_deployed(tmp_path / "none")
 
 
 def test_a_budget_is_no_reason_to_refuse_what_is_not_run(tmp_path):
@@ -128,17 +262,6 @@ def test_there_is_one_table_for_a_model(tmp_path):
     assert back == Model("mlp", (3,), True) and type(back) is Model
     changed = {f.name for f in fields(Model) if getattr(back, f.name) != getattr(Model(), f.name)}
     assert changed == {"hidden", "hears"}
-
-
-WIDE = """
-[target]
-name = "t"
-lower = 0
-upper = 10
-bins = 5
-[schema]
-features = [{name = "c", levels = ["a", "b", "c", "d"]}, NAMED]
-""".replace("NAMED", ", ".join(f'{{name = "x{i}", low = 0, high = 1}}' for i in range(9)))
 
 
 def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):

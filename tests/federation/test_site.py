@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from fedlore import FedloreError
-from fedlore.algorithms.catalog import Method
 from fedlore.core.wire import Reply, Task
 from fedlore.federation import journal
 from fedlore.federation.remote import Refusal
@@ -17,7 +16,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.audit import AuditLog, Questions, read_audit
 from fedlore.federation.site.consent import accept_terms
-from fedlore.federation.site.folder import KEEP, Policy, Store, read_kit
+from fedlore.federation.site.folder import KEEP, Store, read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version, read_terms, terms_of
 from fedlore.privacy import Dp, Privacy
@@ -46,48 +45,6 @@ def terms(made):
 def private(epsilon=None, hidden=False):
     dp = None if epsilon is None else Dp(epsilon, 1e-5)
     return Privacy(secure_aggregation=hidden, dp=dp)
-
-
-@pytest.mark.parametrize(
-    ("policy", "changes", "reason"),
-    [
-        (Policy(min_participants=4), {}, "at least 4 participants, this federation has 3"),
-        (Policy(max_rounds=2), {}, "at most 2 rounds, asked for 3"),
-        (Policy(secure_aggregation=True), {}, "secure aggregation is demanded"),
-        (Policy(max_epsilon=1.0), {}, "differential privacy is demanded .* has None"),
-        (Policy(max_epsilon=1.0), {"privacy": private(2.0)}, "at most 1.0, this run has 2.0"),
-        (Policy(models=("logistic",)), {}, "model 'mlp' is not allowed"),
-        (Policy(algorithms=("fedavg",)), {}, "algorithm 'scaffold' is not allowed"),
-        (Policy(), {"version": "9.9"}, "this site runs fedlore .*, the coordinator 9.9"),
-    ],
-)
-def test_a_policy_refuses_with_its_reason(terms, policy, changes, reason):
-    with pytest.raises(Refusal, match=reason):
-        policy.refuse(replace(terms, **changes), Task("train", 1))
-
-
-@pytest.mark.parametrize(
-    ("policy", "changes"),
-    [
-        (Policy(), {}),
-        (Policy(min_participants=3, max_rounds=3, models=("mlp",)), {}),
-        (Policy(max_epsilon=3.0, secure_aggregation=True), {"privacy": private(3.0, True)}),
-        (Policy(algorithms=("fedavg",)), {"algorithm": Method("FedAvg")}),
-    ],
-)
-def test_a_policy_that_is_met_lets_the_task_through(terms, policy, changes):
-    policy.refuse(replace(terms, **changes), Task("train", 1))
-
-
-def test_sums_of_features_can_be_kept_back(terms):
-    with pytest.raises(Refusal, match="sums of features"):
-        Policy(moments=False).refuse(terms, Task("moments", 0))
-    Policy(moments=False).refuse(terms, Task("train", 1))
-
-
-def test_rounds_beyond_what_was_announced_are_refused(terms):
-    with pytest.raises(Refusal, match="at most 3 rounds"):
-        Policy(max_rounds=3).refuse(terms, Task("train", 5))
 
 
 def test_terms_come_back_from_their_text(terms):
