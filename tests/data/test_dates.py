@@ -105,17 +105,6 @@ def test_a_request_without_its_date_is_told_the_column_that_a_person_knows(known
             Reader(known.schema, 10).read(json.dumps(record).encode())
 
 
-def test_what_a_date_cannot_be(known):
-    feature = known.schema.features[0]
-    for keys, words in (
-        ({"date": "year"}, "day, month or weekday"),
-        ({"levels": ("a", "b")}, "without levels"),
-        ({"column": None}, "which column holds the dates"),
-    ):
-        with pytest.raises(FedloreError, match=words):
-            type(feature)(**{"name": "came_day", "column": "came", "date": "day"} | keys)
-
-
 def test_dates_that_are_no_iso_dates_and_dates_of_one_month(tmp_path):
     lines = [f"{d}.03.2024,2024-03-{d:02},{i % 2}" for i, d in enumerate(range(1, 31))]
     (tmp_path / "r.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")

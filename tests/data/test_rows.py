@@ -12,7 +12,7 @@ from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
 from fedlore.data.rows import files, open_file, read_chunks, read_unhurried
 from fedlore.data.rows.table import Stumbled
-from fedlore.errors import ConfigError, FedloreError, KnowledgeError
+from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Knowledge
 
@@ -163,8 +163,6 @@ def test_a_feature_may_be_read_from_a_column_with_any_title(tmp_path):
     assert read_table(written(tmp_path, "b,radius\n1,2\n"), schema).x.tolist() == [[2.0, 1.0]]
     with pytest.raises(FedloreError, match="the column 'mean radius' is missing; did you mean"):
         read_table(written(tmp_path, "b,mean_radius\n1,2\n"), schema)
-    with pytest.raises(KnowledgeError, match="two features are read from the column 'b'"):
-        Schema((Feature("a", column="b"), Feature("b")), ("x", "y"))
 
 
 def test_the_title_of_a_column_stands_in_the_knowledge_file(tmp_path):

@@ -77,10 +77,3 @@ def test_a_number_that_is_none_of_its_kind_is_refused_by_both(first, more):
         read_knowledge(files(more, first))
     with pytest.raises(FedloreError):
         Knowledge.read(packed(more, first))
-
-
-def test_edges_rise_in_single_precision():
-    three = PLAIN.replace('"b"]', '"b", "c"]')
-    for edges in ("[2, 1]", "[1, 1]", "[1.0, 1.00000001]", "[1e39, 2e39]"):
-        with pytest.raises(KnowledgeError, match="edges must increase"):
-            read_knowledge({"knowledge.toml": f"{three}{GRADED}edges = {edges}\n"})

@@ -172,11 +172,7 @@ BAD = {
         "feature 'mm': equals = 'ddpm_b' names another measure, which is a circle or a chain",
     ),
     "nothing": (MEASURE.replace('"logMF"', '"logMf"'), "did you mean 'logMF'"),
-    "no formula": (MEASURE.replace("by =", "#"), "needs a formula, such as by = "),
-    "no equals": (MEASURE.replace("equals", "#"), "by, within and counted belong to equals"),
     "twice": (MEASURE + MEASURE.replace("ddpm_b", "mm"), "equalled by 'ddpm_b' already"),
-    "below 0": (MEASURE.replace("0.15", "-1.0"), "within must be a number from 0, got -1"),
-    "its missing": (MEASURE + 'missing = "mean"\n', "missing and have belong to 'logMF'"),
     "no arithmetic": (MEASURE.replace("log10(", "system("), "unknown function 'system'"),
 }
 
