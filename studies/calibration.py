@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from fedlore.answers import Bins, Line, Measured
-from fedlore.answers.scores import region_scores, rmse
+from fedlore.answers.measured import region_scores, rmse
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.metrics import BINS, brier, calibration_error, nll, ranked_score
 from fedlore.core.nets import mlp

@@ -49,12 +49,12 @@ from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.scope import count_inputs
 from fedlore.knowledge.views import Mask, reread_rows
-from fedlore.models.own.memory import remembering
+from fedlore.models.own.limits import remembering
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import BOUND, COKE, EDGES, grade
 from fedlore_coke.plants import Plant, coking_plants
-from fedlore_lab.paper.numbers.sets import SOURCES, load_numbers, sites
-from fedlore_lab.paper.numbers.study import NumberStudy
+from fedlore_lab.paper.number_sets import SOURCES, load_numbers, sites
+from fedlore_lab.paper.number_study import NumberStudy
 
 from .seeds import parse_seeds
 

@@ -34,8 +34,8 @@ from fedlore.models.answers import Answers
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants
-from fedlore_lab.paper.numbers.sets import load_numbers, sites
-from fedlore_lab.paper.numbers.study import NumberStudy, draw_numbers
+from fedlore_lab.paper.number_sets import load_numbers, sites
+from fedlore_lab.paper.number_study import NumberStudy, draw_numbers
 
 from .seeds import parse_seeds
 

@@ -32,10 +32,10 @@ from fedlore.experiments import (
     interval,
     pair_interval,
 )
-from fedlore.models.own.memory import remembering
+from fedlore.models.own.limits import remembering
 from fedlore_lab.paper.drawings import draw
-from fedlore_lab.paper.numbers.sets import load_numbers, sites
-from fedlore_lab.paper.numbers.study import NumberStudy, draw_numbers, run_regression
+from fedlore_lab.paper.number_sets import load_numbers, sites
+from fedlore_lab.paper.number_study import NumberStudy, draw_numbers, run_regression
 
 from .seeds import parse_seeds
 

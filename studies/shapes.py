@@ -29,7 +29,7 @@ from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore_coke.experts import COKE, EDGES
 from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants
-from fedlore_lab.paper.numbers.sets import SOURCES, load_numbers
+from fedlore_lab.paper.number_sets import SOURCES, load_numbers
 
 from .seeds import parse_seeds
 from .shape_rivals import score_rivals

@@ -1,20 +1,30 @@
-"""Simulated coking coals and the blends a plant charges: nothing here was measured.
+"""Simulated coking coals and the blends a plant charges, and a public file of measured cokes.
 
-Classes and their limits are those of GB/T 5751-2009. Means, spreads and links between properties
-follow 27 traded coking coals and 19 Chinese single coals from public lists: ash 9.3 %, Ro 1.20,
-log10 MF 2.84, VM-Ro r -0.84, vitrinite-log MF r 0.82, basic oxides 11.3 %, acid ones 84.1 %.
+Of the simulated ones nothing was measured. Classes and their limits are those of GB/T 5751-2009.
+Means, spreads and links between properties follow 27 traded coking coals and 19 Chinese single
+coals from public lists: ash 9.3 %, Ro 1.20, log10 MF 2.84, VM-Ro r -0.84, vitrinite-log MF r 0.82,
+basic oxides 11.3 %, acid ones 84.1 %.
 Blending rules are standard practice (reflectance as a mixture, oxides weighed by ash), with the
 non-additivity of North et al. 2018 (doi:10.1007/s40789-018-0217-2) for caking properties.
+
+Measured ones: a public file of coals (or blends) and the CSR of their coke, which states no licence
+and does not ship; FEDLORE_DATA names its folder. Each of its sources measured other columns. What
+is done about that, and about its flaws, is counted.
 """
 
+import csv
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from fedlore.core.rng import stream
+from fedlore.data import DataFile, content, first_found, missing, places
+from fedlore.errors import FedloreError
 
 CoalTable = dict[str, Tensor]  # property -> (c,) for coals, (n, c) for lots, (n,) for blends
 _Limits = tuple[float, float]
@@ -212,3 +222,67 @@ COLUMNS = {
     "Ro_sd": "ro_sd", "inerts": "inerts", "logMF": "fluidity", "CSN": "swelling", "G": "caking",
     "X": "shrinkage", "Y": "layer", "b": "dilatation",
 }  # fmt: skip
+
+COKES = DataFile(
+    "coke_quality_342.csv.gz", "06d15487d5538bd7b0511359430ae1a65459d22ff2e9e344338510cfde40708b"
+)
+
+#: Columns with a typical value of coking coal. Where a source did not measure one, all sites put
+#: the typical value in its place, and a column of its own says so.
+ALWAYS = ("Ad", "Vdaf")
+SOMETIMES = {"Mt": 10.0, "Std": 0.8, "Ro": 1.1, "V9_V13": 60.0, "G": 80.0, "X": 30.0, "Y": 16.0}
+#: Sources 1 and 2 share coals, so they are one site.
+SITES = {"1": "1+2", "2": "1+2", "3": "3", "4": "4", "CHN": "CHN", "CHN_M": "CHN_M"}
+FEWEST = 12  # rows that a site must have
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredCokes:
+    """The rows of one site: (n, 9) properties, (n, 7) whether they were measured; and CSR."""
+
+    x: Tensor  # (n, 16) float32
+    csr: Tensor  # (n,) float64
+
+
+@dataclass(frozen=True, eq=False)
+class Cokes:
+    """The sites, and how many rows were left out for which reason."""
+
+    sites: dict[str, MeasuredCokes]
+    left_out: dict[str, int]
+
+
+def real_cokes(folder: str | Path | None = None) -> Cokes:
+    """The sites with enough rows, each row once, blanks filled and marked."""
+    folders = places(folder)
+    path = first_found(COKES, folders)
+    if path is None:
+        get = "It states no licence, so it does not ship: name its folder in FEDLORE_DATA"
+        raise FedloreError(missing("The file of real cokes", [COKES], folders, get))
+    rows = list(csv.DictReader(content(path, COKES).decode().splitlines()))
+    gone: Counter[str] = Counter()
+    seen: set[tuple[float, ...]] = set()
+    sites: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        if not row["CSR"] or not all(row[name] for name in ALWAYS):
+            gone["without CSR, ash or volatile matter"] += 1
+            continue
+        mark = tuple(round(float(row[name]), 2) for name in (*ALWAYS, "CSR"))
+        if mark in seen:
+            gone["again in the same or another source"] += 1
+            continue
+        seen.add(mark)
+        sites.setdefault(SITES[row["source"]], []).append(row)
+    for name in [name for name, own in sites.items() if len(own) < FEWEST]:
+        gone[f"of source {name}, which has fewer than {FEWEST}"] += len(sites.pop(name))
+    return Cokes({name: _measure(own) for name, own in sorted(sites.items())}, dict(gone))
+
+
+def _measure(rows: list[dict[str, str]]) -> MeasuredCokes:
+    made = []
+    for row in rows:
+        values = [float(row[name]) for name in ALWAYS]
+        values += [float(row[name] or typical) for name, typical in SOMETIMES.items()]
+        made.append(values + [float(bool(row[name])) for name in SOMETIMES])
+    csr = torch.tensor([float(row["CSR"]) for row in rows], dtype=torch.float64)
+    return MeasuredCokes(torch.tensor(made, dtype=torch.float32), csr)

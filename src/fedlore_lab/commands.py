@@ -5,13 +5,13 @@ from fedlore.cli.commands import Command
 _TABLES = ("approaches", "data", "lambda", "case", "regression")
 
 paper = Command(
-    "fedlore_lab.cli.paper:paper_app",
+    "fedlore_lab.paper.command:paper_app",
     "Run the paper's experiments again.",
     "Research",
     writes={f"{table} out": "study" for table in _TABLES},
 )
 leak = Command(
-    "fedlore_lab.cli.leak:leak_command",
+    "fedlore_lab.leak.command:leak_command",
     "Attack what the coordinator sees of a training run, setting by setting.",
     "Research",
     {"sites": ("federation",)},

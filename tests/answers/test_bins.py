@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedlore import FedloreError
 from fedlore.answers import Bins
-from fedlore.answers.scores import show_scores
+from fedlore.answers.measured import show_scores
 
 from .strategies import as_sets, bins, ends
 

@@ -24,7 +24,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.estimators import from_sklearn
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
-from fedlore.knowledge.sources.entry import EntryPoint
+from fedlore.knowledge.sources.kind import EntryPoint
 from fedlore.models.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, rows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedlore.errors import FedloreError
-from fedlore_coke.measured import FEWEST, real_cokes
+from fedlore_coke.coal import FEWEST, real_cokes
 
 from .measure import SEEDS, column, over_seeds, plants, pooled, regress
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedlore.answers.scores import quantile_score
+from fedlore.answers.measured import quantile_score
 from fedlore.core.metrics import (
     ReliabilityBin,
     accuracy,

@@ -5,8 +5,7 @@ import pytest
 from fedlore.core.history import listen_to_rounds, tell_step
 from fedlore.errors import ConfigError
 from fedlore.experiments.approaches import FL, FLWKM, LOCAL_BEST, LORE
-from fedlore.experiments.budget import LeftOut, TimeBudget
-from fedlore.experiments.runs import plan_run, run_federation
+from fedlore.experiments.runs import LeftOut, TimeBudget, plan_run, run_federation
 from fedlore.experiments.sites import gather
 from fedlore.federation.settings import RunTable, read_duration
 

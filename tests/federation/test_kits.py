@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.federation.books import SiteBooks
 from fedlore.federation.coordinator.server import ending_soon
 from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
@@ -43,6 +42,7 @@ from fedlore.federation.kits.kit import (
     shown_authorities,
     unpack,
 )
+from fedlore.federation.kits.receipts import SiteBooks
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import Kit, SiteFile, read_kit
 from fedlore.federation.site.session import learn_authority

@@ -8,10 +8,16 @@ import pytest
 
 from fedlore.core.wire import Task
 from fedlore.errors import FedloreError
-from fedlore.federation.books import SiteBooks
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys, init, renew_authority, renew_server
-from fedlore.federation.kits.receipts import RECEIPTS, Receipts, name_key, read_roll, sign_roll
+from fedlore.federation.kits.receipts import (
+    RECEIPTS,
+    Receipts,
+    SiteBooks,
+    name_key,
+    read_roll,
+    sign_roll,
+)
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.audit import AuditLog, HeldReceipts

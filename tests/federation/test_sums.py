@@ -21,7 +21,7 @@ from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import guard
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.sums import DataVersion, SumLedger
+from fedlore.federation.site.guard import DataVersion, SumLedger
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.ckks.cipher import new_key

@@ -19,7 +19,7 @@ from fedlore.kernel.prove import always_defined
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.kernel.search import Scope
 from fedlore.knowledge.formulas import Formula, FormulaRange
-from fedlore.knowledge.limits import never_crossed, never_reached, stays_among, stays_between
+from fedlore.knowledge.regions import never_crossed, never_reached, stays_among, stays_between
 
 from .formula_trees import SCHEMA, rows, text, trees
 

@@ -16,7 +16,7 @@ from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.movement import prediction_moves
 from fedlore.kernel.prove import never_empty, stays_inside
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
-from fedlore.knowledge.bridge import known_of, source_of
+from fedlore.knowledge.findings.sources import known_of, source_of
 
 from ..bundle.onnx.numberworlds import number_worlds
 from ..bundle.onnx.worlds import EDGES, SCHEMA, experts, ranges, rows

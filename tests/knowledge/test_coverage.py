@@ -7,7 +7,7 @@ from fedlore.bundle import bundle_of, write_bundle
 from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
 from fedlore.knowledge.findings.checkup import check_file
-from fedlore.knowledge.findings.coverage import Evidence, count_uses, lint_coverage
+from fedlore.knowledge.findings.data import Evidence, count_uses, lint_coverage
 from fedlore.studio.book import write_book
 from fedlore.studio.checks import judge
 from fedlore.studio.data import report_data

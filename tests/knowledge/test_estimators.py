@@ -12,7 +12,7 @@ from fedlore.core.inject import inject
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.knowledge.estimators import from_sklearn, from_torch
-from fedlore.knowledge.sources.entry import entry_point
+from fedlore.knowledge.sources.kind import entry_point
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=GENERATOR)

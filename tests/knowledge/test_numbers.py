@@ -13,9 +13,9 @@ from fedlore.answers.measured import normal
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.conformal import ConformalInterval
+from fedlore.knowledge.estimators import Lookup
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
-from fedlore.knowledge.lookup import Lookup
 from fedlore.knowledge.protocols import kind_of
 
 CUT = Bins(0.0, 10.0, 5)

@@ -7,8 +7,8 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.kernel.graph.evaluate import Numpy
 from fedlore.kernel.graph.knowledge import compile_knowledge
+from fedlore.kernel.graph.ops import Numpy
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge

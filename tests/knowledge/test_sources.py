@@ -28,8 +28,7 @@ from fedlore.knowledge.sources.catalog import (
     plugins_of,
     source_of,
 )
-from fedlore.knowledge.sources.entry import EntryPoint
-from fedlore.knowledge.sources.kind import Asked
+from fedlore.knowledge.sources.kind import Asked, EntryPoint
 from fedlore.knowledge.views import Mask, MaxPool
 
 from ..installed import install

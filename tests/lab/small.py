@@ -9,8 +9,8 @@ import torch
 from fedlore.algorithms import Plan
 from fedlore.data import covtype
 from fedlore.data import public as sources
+from fedlore_coke.coal import Cokes, MeasuredCokes
 from fedlore_coke.demo import Demo
-from fedlore_coke.measured import Cokes, MeasuredCokes
 from fedlore_lab.paper import tasks
 from fedlore_lab.paper.realcoke import RO, RO_MEASURED, VOLATILE, RealCase
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.experiments import APPROACHES
-from fedlore_coke import measured
-from fedlore_coke.measured import MeasuredCokes
+from fedlore_coke import coal
+from fedlore_coke.coal import MeasuredCokes
 from fedlore_lab.paper import realcoke
 from fedlore_lab.paper.realcoke import (
     VOLATILE,
@@ -103,7 +103,7 @@ def test_the_command_tells_each_seed_and_leaves_out_what_is_not_there(tmp_path, 
     monkeypatch.setattr(
         realcoke, "run_demo", lambda demo, *, seed: [r | {"seed": seed} for r in rows]
     )
-    monkeypatch.setattr(measured, "places", lambda folder: [tmp_path])
+    monkeypatch.setattr(coal, "places", lambda folder: [tmp_path])
     done = CliRunner().invoke(app, ["paper", "case", "--seeds", "2", "--out", str(tmp_path / "o")])
     assert done.exit_code == 0, done.exception
     assert "The real cokes are left out" in done.output

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from fedlore.core.history import read_rows
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.experiments.cells import ResultCell, ResultLedger
-from fedlore_lab.cli import paper as command
+from fedlore_lab.paper import command as command
 from fedlore_lab.paper import realcoke
 from fedlore_lab.paper import study as paper
 from fedlore_lab.paper.realcoke import run_measured, run_simulated

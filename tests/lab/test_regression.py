@@ -8,16 +8,16 @@ from typer.testing import CliRunner
 
 from fedlore import ConfigError, FedloreError, Plan
 from fedlore.answers import Bins, Line, Measured
-from fedlore.answers.scores import rmse
+from fedlore.answers.measured import rmse
 from fedlore.core.rng import stream
 from fedlore.data.public import first_found, places
 from fedlore.look.tables import Cell
-from fedlore_lab.cli import paper as command
-from fedlore_lab.paper.numbers import sets as regression_data
-from fedlore_lab.paper.numbers import study as regression
-from fedlore_lab.paper.numbers import study as regression_tables
-from fedlore_lab.paper.numbers.sets import SOURCES, NumberRows, load_numbers, oracle_sets, sites
-from fedlore_lab.paper.numbers.study import NumberStudy, run_regression, train_direct
+from fedlore_lab.paper import command as command
+from fedlore_lab.paper import number_sets as regression_data
+from fedlore_lab.paper import number_study as regression
+from fedlore_lab.paper import number_study as regression_tables
+from fedlore_lab.paper.number_sets import SOURCES, NumberRows, load_numbers, oracle_sets, sites
+from fedlore_lab.paper.number_study import NumberStudy, run_regression, train_direct
 
 TINY = {"rounds": 2, "hidden": (8,), "plan": Plan(steps=4, batch=16, lr=0.1)}
 

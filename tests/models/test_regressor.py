@@ -8,7 +8,7 @@ import torch
 
 from fedlore import Client, ConfigError, FedloreError, KnowledgeError, Plan, fit
 from fedlore.answers import HEARD, Bins, Line, Measured, Sets
-from fedlore.answers.scores import (
+from fedlore.answers.measured import (
     all_scores,
     coverage,
     mae,

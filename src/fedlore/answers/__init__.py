@@ -1,10 +1,9 @@
 """What may be answered: one of k classes or a number, and what differs between the two."""
 
-from ..kernel.heard import HEARD
+from ..kernel.knowledge import HEARD
 from .axis import Axis, Classes, Line, axis_of
 from .bins import Bins
-from .measured import Measured
-from .scores import all_scores, region_scores, rmse
+from .measured import Measured, all_scores, region_scores, rmse
 from .sets import Sets
 
 _FAULT = "number"  # the code of errors raised here

@@ -17,7 +17,7 @@ from ..core.ordinal import Start
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
-from ..kernel.heard import HEARD_OF_ORDER
+from ..kernel.knowledge import HEARD_OF_ORDER
 from ..knowledge import Knowledge
 from ..models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ..models.own.members import (

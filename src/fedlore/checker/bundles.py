@@ -20,8 +20,7 @@ from ..config import build
 from ..errors import ConfigError, KnowledgeError
 from ..kernel.document import Target, read_document
 from ..kernel.graph.ops import LARGEST
-from ..kernel.heard import HEARD, HEARD_OF_ORDER, HEARD_PLACES
-from ..kernel.knowledge import Known
+from ..kernel.knowledge import HEARD, HEARD_OF_ORDER, HEARD_PLACES, Known
 from ..kernel.movement import prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in

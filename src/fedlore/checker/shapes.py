@@ -14,8 +14,7 @@ import numpy as np
 from ..kernel.answers import value
 from ..kernel.cells import single
 from ..kernel.expressions import columns_in
-from ..kernel.heard import HEARD_OF_ORDER
-from ..kernel.knowledge import Known
+from ..kernel.knowledge import HEARD_OF_ORDER, Known
 from ..kernel.movement import looks, prediction_moves, range_moves
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict

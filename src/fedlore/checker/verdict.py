@@ -14,7 +14,6 @@ from ..kernel.answers import said_of, sets_of
 from ..kernel.cells import parse_day
 from ..kernel.dates import as_of as day_texts
 from ..kernel.dates import named_days
-from ..kernel.graph.evaluate import Numpy
 from ..kernel.graph.knowledge import (
     Part,
     add_expert,
@@ -24,11 +23,10 @@ from ..kernel.graph.knowledge import (
     mix_parts,
 )
 from ..kernel.graph.numbers import bound_rows, compile_number_knowledge, number_outputs
-from ..kernel.graph.ops import SINGLE
+from ..kernel.graph.ops import SINGLE, Numpy
 from ..kernel.knowledge import Known, read_knowledge
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict
-from ..words.certificate import TESTED
 from .bundles import (
     confusion_faults,
     ensemble_faults,
@@ -42,7 +40,7 @@ from .bundles import (
     signature_faults,
     weight_faults,
 )
-from .certificate import FORMAT, VERSION, Facts, digest, manifest, seal
+from .certificate import FORMAT, TESTED, VERSION, Facts, digest, manifest, seal
 from .forms import Header
 from .graphs import Graph, graph_faults
 from .shapes import monotone, monotone_rows

@@ -2,10 +2,14 @@
 
 import errno
 import importlib
+import json
 import os
+import platform
+import re
 import sys
 from collections.abc import Mapping
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, TypeVar
 
 import click
@@ -14,6 +18,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from ..errors import FedloreError
+from ..version import __version__
 from .commands import OWN, Command, all_commands, find_command
 from .paths import CONTINUED, check_doors, check_outputs
 from .screen import ExitCode, add_options, explain_stop, leaves
@@ -113,8 +118,6 @@ def _open(
 ) -> None:
     """Federated learning that knows what your experts know."""
     if show_version:
-        from .versions import print_versions
-
         print_versions(as_json=as_json)
         raise typer.Exit
     if as_json:
@@ -171,3 +174,43 @@ def _tell_fault(error: Exception) -> str:
         f"this is a fault of fedlore, not yours ({type(error).__name__}: {error}); please report "
         f"it with '{path}' and what fedlore --version --json says"
     )
+
+
+_NEED = re.compile(r"([A-Za-z0-9._-]+).*?;\s*extra\s*==\s*[\"'](\w+)[\"']")
+_FOR_DEVELOPERS = "dev"
+
+
+def installed_versions() -> dict[str, object]:
+    """Version, Python, system, and per extra the version of each package, or None."""
+    try:
+        needs = requires("fedlore") or []
+    except PackageNotFoundError:  # run from its source without an installation
+        needs = []
+    core = [re.split(r"[^A-Za-z0-9._-]", n, maxsplit=1)[0] for n in needs if "extra" not in n]
+    extras: dict[str, dict[str, str | None]] = {}
+    for need in needs:
+        found = _NEED.match(need)
+        if found and found[2] != _FOR_DEVELOPERS:
+            extras.setdefault(found[2], {})[found[1]] = _installed_version(found[1])
+    return {
+        "fedlore": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "core": {name: _installed_version(name) for name in core},
+        "extras": extras,
+    }
+
+
+def print_versions(*, as_json: bool) -> None:
+    """One line for people, or everything for a report of a fault."""
+    if as_json:
+        print(json.dumps(installed_versions(), indent=2))
+    else:
+        print(f"fedlore {__version__}")
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -52,20 +52,20 @@ OWN: dict[str, Command] = {
         writes={"out": "run"},
     ),
     "track": _own(
-        "track:track",
+        "run:track",
         FIRST,
         "Record a finished run in MLflow or TensorBoard: parameters, rounds, scores, files.",
         folder="run coordinator kit",
     ),
     "draft": _own(
-        "draft:draft_command",
+        "knowledge:draft_command",
         KNOWING,
         "Write a knowledge.toml with the columns, levels, units and scope of a table.",
         rows="rows",
         writes={"out": "knowledge"},
     ),
     "studio": _own(
-        "studio:studio_command",
+        "serve:studio_command",
         KNOWING,
         "Write, check and try a site's knowledge in a browser, on this machine.",
         site="site kit",
@@ -83,13 +83,13 @@ OWN: dict[str, Command] = {
         writes={"out": "knowledge"},
     ),
     "import": _own(
-        "dmn:import_command",
+        "knowledge:import_command",
         KNOWING,
         "Import the decision tables of a DMN file, and list what cannot be translated.",
         file="tables",
     ),
     "calibrate": _own(
-        "calibrate:calibrate",
+        "knowledge:calibrate",
         KNOWING,
         "Add a statistical range, calibrated on data, to knowledge without rules for one.",
         knowledge="knowledge",
@@ -117,7 +117,7 @@ OWN: dict[str, Command] = {
         },
     ),
     "flower": Command(
-        "fedlore.cli.flower:flower_app",
+        "fedlore.cli.federation:flower_app",
         "Train with knowledge on a Flower grid that you already run.",
         MACHINES,
         {"init schema": ("knowledge",)},
@@ -204,7 +204,7 @@ OWN: dict[str, Command] = {
         writes={"out": "certificate"},
     ),
     "update": _own(
-        "update:update_command",
+        "export:update_command",
         AT_WORK,
         "Replace the rules or λ of a bundle, after an audit, with scores before and after.",
         bundle="bundle",

@@ -17,10 +17,9 @@ from ..kernel.findings import Finding, errors
 from ..knowledge.audit import report_rules
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from ..knowledge.findings.coverage import Evidence, lint_coverage
-from ..knowledge.findings.data import check_measure
+from ..knowledge.findings.data import Evidence, check_measure, lint_coverage
 from ..look.tables import TextTable
-from .dates import AsOfOption
+from .options import AsOfOption
 from .screen import ExitCode, Screen, current_screen
 
 if TYPE_CHECKING:  # who checks a table does not wait for it

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import torch
 import typer
 
-from ..answers.scores import show_scores
+from ..answers.measured import show_scores
 from ..bundle import Policies, read_bundle, write_bundle
 from ..bundle.files import OnError, Summary, predict_file
 from ..bundle.predict import (
@@ -30,14 +30,15 @@ from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
 from ..words import say_finding
-from .dates import AsOfOption, say_dates
 from .options import (
+    AsOfOption,
     DecimalOption,
     EncodingOption,
     FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,
+    say_dates,
 )
 from .progress import Gauge
 from .screen import ExitCode, Screen, current_screen

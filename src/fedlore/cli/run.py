@@ -1,4 +1,4 @@
-"""fedlore run: a federation of one's own files, in one process."""
+"""fedlore run: a federation of one's own files, in one process; fedlore track: what it left."""
 
 import json
 from collections import Counter
@@ -15,10 +15,10 @@ from ..engine.stacked.workers import cores
 from ..errors import FedloreError
 from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import benefit_path
-from ..experiments.checkup import check_sites, checkup_lines
 from ..experiments.runs import Finished, plan_run, run_federation
-from ..experiments.sites import Gathering, gather, knows, site_folders
-from ..experiments.trackers import STORE, open_tracker, track_folder
+from ..experiments.sites import Gathering, check_sites, checkup_lines, gather, knows, site_folders
+from ..experiments.trackers import STORE, Tracked, open_tracker, track_folder
+from ..federation.settings import TRACKERS
 from ..kernel.findings import Finding
 from ..knowledge.findings.checkup import check_file
 from ..knowledge.shapes.shape import promised_shapes
@@ -31,7 +31,6 @@ from ..report.verdict import RunWinner, verdict
 from .lint import AcceptOption, refuse_errors
 from .progress import Gauge
 from .screen import Screen, current_screen, explain_stop, show_report
-from .track import tell_tracker
 
 
 def run(
@@ -237,3 +236,26 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
         **({"shapes that answers keep": kept} if kept else {}),
         "date": date.today().isoformat(),
     }
+
+
+def track(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, a coordinator or a site.")],
+    to: Annotated[str, typer.Option(help=f"{' or '.join(TRACKERS)}.")],
+    into: Annotated[
+        Path | None, typer.Option(help=f"The store's folder; by default FOLDER/{STORE}.")
+    ] = None,
+) -> None:
+    """Record a finished run in MLflow or TensorBoard: parameters, rounds, scores, files."""
+    screen = current_screen()
+    told = track_folder(folder, to, into)
+    tell_tracker(told, to, screen)
+    screen.give({"fresh": told.fresh, "known": told.known, "store": told.store})
+
+
+def tell_tracker(told: Tracked, tracker: str, screen: Screen) -> None:
+    """What was written, and how to look at it."""
+    were = "was" if told.known == 1 else "were"
+    known = f"; {told.known} {were} there already" if told.known else ""
+    runs = "1 run" if told.fresh == 1 else f"{told.fresh} runs"
+    screen.say(f"Added {runs} to {tracker}'s store {told.store}{known}")
+    screen.remark(f"Look at them: {told.hint}")

@@ -9,8 +9,8 @@ import typer
 
 from ..errors import ConfigError
 from .federation import end_service, need_flower
+from .options import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 from .screen import ExitCode, Grid, Screen, current_screen
-from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
     from ..federation.pages.coordinator import Brief

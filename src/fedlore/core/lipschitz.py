@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad, softplus
 
 from ..errors import ConfigError, FedloreError
-from ..kernel.heard import HEARD_PLACES
+from ..kernel.knowledge import HEARD_PLACES
 from .examples import Examples
 from .nets import initialise
 from .ordinal import HeadAtHome, Start, check_start, find_places, log_cells

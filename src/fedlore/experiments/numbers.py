@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..answers import Bins, Line, Measured
-from ..answers.scores import all_scores, quantile_score, region_scores
+from ..answers.measured import all_scores, quantile_score, region_scores
 from ..core.history import Row
 from ..core.metrics import write_bins
 from ..core.scaler import from_moments

@@ -23,7 +23,7 @@ from ..engine.lore import SearchSpace, train_lore
 from ..engine.lore.space import ModelMaker
 from ..models.client import Member
 from ..models.own.baseline import LocalBest
-from ..models.own.memory import remembering
+from ..models.own.limits import remembering
 from ..privacy import Privacy
 from .approaches import APPROACHES, Approach, chosen_in, training, trust_client
 from .classes import ClassJudge

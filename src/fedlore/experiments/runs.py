@@ -1,24 +1,93 @@
-"""`fedlore run`: a user's own sites in one process; finished approaches are kept, not run again."""
+"""`fedlore run`: a user's own sites in one process; finished approaches are kept, not run again.
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+What does not fit into a limit of time is left out, and said.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ..algorithms import FedAvg
-from ..core.history import Row, read_rows
+from ..core.history import RoundSeen, Row, listen_to_rounds, read_rows
 from ..engine import Client, NumberClient
+from ..errors import FedloreError
 from ..federation.settings import read_duration
 from ..knowledge.protocols import kind_of
 from ..models.own.baseline import FOLDS
-from ..models.own.memory import remembering
-from .approaches import APPROACHES, FL, LOCAL_BEST, LORE, PKM, Approach, trust_of
+from ..models.own.limits import remembering
+from .approaches import APPROACHES, FL, LOCAL_BEST, LORE, PKM, Approach, effort, trust_of
 from .benefit import write_tables
-from .budget import LeftOut, TimeBudget
 from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint
 from .runner import Outcome, Runner
 from .sites import Gathering
 from .tracks import keep_settings
 from .weights import keep_bundle, weights_path, weights_there, write_weights
+
+
+class LeftOut(FedloreError):
+    """Why an approach, or a seed, is not among the results of a run."""
+
+
+@dataclass(eq=False)
+class TimeBudget:
+    """How much of the time is spent, and by what."""
+
+    limit: float  # seconds; endless where nobody set one
+    clock: Callable[[], float] = time.monotonic
+    spent: dict[str, float] = field(default_factory=dict)  # seconds of an approach, at its last
+    _efforts: float = 0.0  # of trainings that are over, and their seconds
+    _seconds: float = 0.0
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def check(self, approach: Approach) -> None:
+        """Refuse to begin an approach that would not end, as far as can be foreseen.
+
+        What a site makes on its own is like nothing else, and is always begun.
+        """
+        seconds = self.spent.get(approach.name, 0.0)
+        if not seconds and self._efforts and not approach.alone:
+            seconds = effort(approach) * self._seconds / self._efforts
+        self._check("it", seconds)
+
+    def check_seed(self) -> None:
+        """Refuse another seed that would not end."""
+        self._check("another seed", sum(self.spent.values()))
+
+    @contextmanager
+    def spend(self, approach: Approach) -> Iterator[None]:
+        """Inside this block work ends with `LeftOut` at the first step after the time is up."""
+        start = self.clock()
+
+        def hear(seen: RoundSeen) -> None:
+            if self._left() < 0:
+                raise LeftOut(f"it was not finished when time_limit ({_say(self.limit)}) was up")
+
+        with listen_to_rounds(hear):
+            yield
+        self.spent[approach.name] = self.clock() - start
+        if not approach.alone and not approach.chosen:
+            self._efforts += effort(approach)
+            self._seconds += self.spent[approach.name]
+
+    def _left(self) -> float:
+        return self.limit - (self.clock() - self._began)
+
+    def _check(self, what: str, seconds: float) -> None:
+        left = self._left()
+        if left <= 0:
+            raise LeftOut(f"time_limit ({_say(self.limit)}) is up")
+        if seconds > left:
+            raise LeftOut(f"{what} takes about {_say(seconds)}, time_limit leaves {_say(left)}")
+
+
+def _say(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
 
 HISTORY, CONFUSION = "rounds.jsonl", "confusion.jsonl"
 _ORDER = [approach.name for approach in APPROACHES]

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .expressions import Tree
-from .graph.evaluate import Numpy
 from .graph.formulas import Formulas
 from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_rows
 from .graph.numbers import compile_number_knowledge, point_answer, see_numbers, set_answer
-from .graph.ops import SINGLE
+from .graph.ops import SINGLE, Numpy
 from .knowledge import Known
 from .measures import measure_tree
 from .schema import Feature

@@ -6,13 +6,12 @@ from .audit import Audit, count
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .conformal import ConformalInterval, ConformalRange, quantile
 from .content import dump
-from .estimators import from_sklearn, from_torch
+from .estimators import Lookup, from_sklearn, from_torch
 from .formulas import Formula, FormulaRange, GradedFormula, GradeEdges, SoftFormula
 from .intervals import Band, Between
-from .lookup import Lookup
 from .models import Knowledge
 from .protocols import Card, PredictionModel, RangeKind, RangeModel
-from .sources.entry import entry_point
+from .sources.kind import entry_point
 from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_rules, table_of, write_table
 from .views import Mask, MaxPool, SeenModel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..answers import Bins, Line, Measured
 from ..answers.axis import find_favoured, find_outside, share_right
-from ..answers.scores import rmse
+from ..answers.measured import rmse
 from ..core.examples import Examples
 from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError

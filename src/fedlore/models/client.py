@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..answers import Line, Measured
-from ..answers.scores import all_scores
+from ..answers.measured import all_scores
 from ..core.examples import Examples
 from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Inputs, Scaler, moments

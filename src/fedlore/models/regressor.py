@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..answers import Bins, Measured
-from ..answers.scores import all_scores, quantile_score, region_scores
+from ..answers.measured import all_scores, quantile_score, region_scores
 from ..core.examples import Examples
 from ..core.inject import fill_trust, inject
 from ..core.metrics import ReliabilityBin, held_shares

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..answers import HEARD, Bins, Line, Measured
-from ..answers.scores import all_scores
+from ..answers.measured import all_scores
 from ..core.examples import Examples
 from ..core.inject import fill_trust
 from ..core.nets import server

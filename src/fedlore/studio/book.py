@@ -14,7 +14,7 @@ from ..errors import FedloreError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.findings.coverage import Evidence, RuleUse, count_uses, lint_coverage
+from ..knowledge.findings.data import Evidence, RuleUse, count_uses, lint_coverage
 from ..knowledge.formulas import Formula
 from ..knowledge.signing import check_signed
 from ..look.page import COLOURS, Section, page

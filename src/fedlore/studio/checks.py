@@ -12,7 +12,7 @@ from ..kernel.sheets import POLICIES, feature_titled
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
 from ..knowledge.findings.checkup import Checkup, check_file
-from ..knowledge.findings.coverage import Evidence, lint_coverage
+from ..knowledge.findings.data import Evidence, lint_coverage
 from ..knowledge.missing import join_columns
 from ..look.tables import plain_values
 from .answers import first_error

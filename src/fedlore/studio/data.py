@@ -23,7 +23,7 @@ from ..knowledge.audit import report_rules
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
-from ..knowledge.findings.coverage import Evidence, lint_coverage
+from ..knowledge.findings.data import Evidence, lint_coverage
 from ..knowledge.findings.shapes import slope_of
 from ..knowledge.regions import RowRegion
 from ..knowledge.soft import lone_expert

@@ -33,8 +33,8 @@ from fedlore.experiments import (
     trust_of,
 )
 from fedlore.knowledge import GradedFormula, GradeEdges, Knowledge, RangeKind, count, quantile
+from fedlore_coke.coal import ALWAYS, SOMETIMES, MeasuredCokes, real_cokes
 from fedlore_coke.demo import Demo, run_demo
-from fedlore_coke.measured import ALWAYS, SOMETIMES, MeasuredCokes, real_cokes
 
 OnDone = Callable[[str], None]
 VOLATILE = ALWAYS.index("Vdaf")

@@ -15,10 +15,9 @@ from fedlore.bundle.archive import MANIFEST, manifest_of
 from fedlore.bundle.certify import certify
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.checker import check, outcome_of
-from fedlore.checker.certificate import seal
+from fedlore.checker.certificate import explain_claim, seal
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import bundle_facts, graph_facts
-from fedlore.words.certificate import explain_claim
 
 helper, to_array, to_tensor = onnx.helper, onnx.numpy_helper.to_array, onnx.numpy_helper.from_array
 

@@ -6,7 +6,7 @@ import pytest
 from fedlore import FedloreError
 from fedlore_coke.blend import Coals, order_for, plan, read_coals
 from fedlore_coke.blend.limits import lattice
-from fedlore_coke.blend.scenarios import Scenarios, lean_order, read_scenarios, scenario_costs
+from fedlore_coke.blend.plan import Scenarios, lean_order, read_scenarios, scenario_costs
 
 from .world import GRADES, ladder
 

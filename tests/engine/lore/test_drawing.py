@@ -8,12 +8,12 @@ import pytest
 from fedlore.core import conformal
 from fedlore.core import one_shot as sums
 from fedlore.engine import loop, one_shot
-from fedlore.engine.lore import client, report, rowtrust, server, space, stacking
+from fedlore.engine.lore import client, report, server, space, stacking, temperature
 
 PAGE = Path(__file__).parents[3] / "docs" / "explain" / "lore.md"
 DRAWING = re.search(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 NAMED = sorted(set(re.findall(r"(\w+)\(\)", DRAWING.group(1) if DRAWING else "")))
-ROOMS = (server, client, stacking, space, report, rowtrust, one_shot, sums, loop, conformal)
+ROOMS = (server, client, stacking, space, report, temperature, one_shot, sums, loop, conformal)
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -10,8 +10,7 @@ from fedlore.answers import Bins, Measured
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Inputs
 from fedlore.engine.lore.report import StackMember
-from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
-from fedlore.engine.lore.temperature import EXPERT, NETWORK
+from fedlore.engine.lore.temperature import BY_ROW, EXPERT, NETWORK, trust_classes, trust_numbers
 from fedlore.engine.tuning.oof import Cached
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas import Formula, GradedFormula

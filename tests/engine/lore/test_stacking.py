@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedlore import ConfigError
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.network import pays
+from fedlore.engine.lore.one_shot import pays
 from fedlore.engine.lore.report import StackMember
 from fedlore.engine.lore.start import (
     CORRECTED,

@@ -8,8 +8,14 @@ from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
 from fedlore.engine.tuning.oof import Cached, hits, most_hits
-from fedlore.engine.tuning.rowtrust import TRUST_ROWS, class_costs, learn_rows, number_costs
-from fedlore.engine.tuning.trust import Tuning, pick
+from fedlore.engine.tuning.trust import (
+    TRUST_ROWS,
+    Tuning,
+    class_costs,
+    learn_rows,
+    number_costs,
+    pick,
+)
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 

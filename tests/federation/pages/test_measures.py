@@ -2,8 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedlore.federation.pages.metrics import measure
-from fedlore.federation.pages.overview import STATES, Watcher
+from fedlore.federation.pages.overview import STATES, Watcher, measure
 
 from .stage import KINDS, NOW, stage
 

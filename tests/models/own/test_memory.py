@@ -14,7 +14,7 @@ from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
 from fedlore.models.own import ahead, baseline
 from fedlore.models.own.baseline import own_numbers, own_order
-from fedlore.models.own.memory import once, remembering
+from fedlore.models.own.limits import once, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:

@@ -30,8 +30,7 @@ from .answer import (
     problems,
 )
 from .guard import Doorkeeper, Page, ServeLimits
-from .metrics import Metrics
-from .monitor import RecordKeeper, add_monitor
+from .monitor import Metrics, RecordKeeper, add_monitor
 from .rows import Reader, row_schema
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,6 +1,6 @@
 """The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .client import LoreClient
+from .client import LoreClient, vote
 from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
 from .space import (
@@ -19,7 +19,6 @@ from .space import (
 )
 from .stacking import SiteModel
 from .train import InProcess, train_lore
-from .vote import vote
 
 __all__ = [
     "Agreement",

@@ -4,19 +4,54 @@ In one process and deployed the same client answers; only its shelf differs, the
 keeps what trainings leave behind: memory, or the site's folder. Nothing but sums and votes leaves.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
+import torch
+
 from ...algorithms import facts_of
+from ...core.examples import Examples
 from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
+from ...models.regressor import decode_logits
 from ..loop import own_params, recall
-from .rows import SiteRows
+from ..tuning.oof import Cached, hits, most_hits
+from .rows import SiteRows, nll_rows
 from .space import MAIN, Trial
 from .stacking import SiteModel, StackedMembers, fit_ensemble, stack_members
 from .start import read_starts
-from .vote import ballot, vote
+
+
+def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
+    """The loss on the rows that a trial left out, summed, and how many they are."""
+    candidate = rows.common.candidate(trial)
+    _, held = rows.part(candidate, trial.fold)
+    if held is None or not len(held):
+        return ballot([0.0], 0)
+    logits = rows.logits(candidate, params, held)
+    if rows.common.bins is not None:
+        assert rows.folds is not None
+        away = rows.folds == trial.fold
+        said = decode_logits(logits, rows.measured[away], 0.0).mean()
+        return ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
+    if not rows.member.injected:
+        held = Examples(held.x, held.y)
+    if rows.common.ordered or rows.metric:
+        return ballot([float(rows.class_losses(logits, held).sum())], len(held))
+    cached = Cached(logits.float(), held)
+    wrong = 1.0 - float(hits(cached, [most_hits(cached)])[0].double().mean())
+    # equal counts of right rows are common: the likelihood decides between them
+    return ballot([wrong * len(held) + 1e-3 * float(nll_rows(logits, held).sum())], len(held))
+
+
+def ballot(losses: Sequence[float], rows: int) -> Params:
+    """A vote as it travels."""
+    return {
+        "loss": torch.tensor(losses, dtype=torch.float64),
+        "rows": torch.tensor([float(rows)], dtype=torch.float64),
+    }
 
 
 class Shelf(Protocol):

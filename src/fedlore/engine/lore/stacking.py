@@ -41,8 +41,7 @@ from ...models.own.mixture import (
 )
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
-from .network import judge_network, out_of_fold
-from .one_shot import sign_line
+from .one_shot import judge_network, out_of_fold, sign_line
 from .report import (
     StackMember,
     compare,
@@ -52,7 +51,6 @@ from .report import (
     measure_line,
 )
 from .rows import WORST, SiteRows, nll_rows
-from .rowtrust import BY_ROW, trust_classes, trust_numbers
 from .space import MAIN, Candidate, Trial
 from .start import (
     CORRECTED,
@@ -65,6 +63,7 @@ from .start import (
     prune_members,
 )
 from .temperature import (
+    BY_ROW,
     EXPERT,
     NETWORK,
     best_factor,
@@ -74,6 +73,8 @@ from .temperature import (
     number_width,
     root_miss,
     temper,
+    trust_classes,
+    trust_numbers,
     weighed_rows,
 )
 

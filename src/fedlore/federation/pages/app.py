@@ -28,8 +28,7 @@ from ...errors import ConfigError
 from ...look.page import CSS
 from ...look.tables import plain_values
 from .coordinator import Brief, brief_overview, overview_changes, show_overview
-from .metrics import measure
-from .overview import Watcher
+from .overview import Watcher, measure
 from .site import SiteWatcher, brief_site, measure_site, show_site, site_changes
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"

@@ -19,7 +19,7 @@ from ..site.audit import DAY
 from ..site.consent import OFFERED
 from ..site.folder import Kit, read_kit
 from .coordinator import Brief, head_line, rows_table, say_ago, say_needs
-from .metrics import gauge, write_measures
+from .overview import gauge, write_measures
 
 _KEPT = 50  # events that a page shows; all are in audit.jsonl
 

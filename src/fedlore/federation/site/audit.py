@@ -20,8 +20,7 @@ from ...core.store import write_whole
 from ...core.tree import Payload
 from ...core.wire import Task, digest
 from ...errors import FedloreError
-from ..books import SiteBooks
-from ..kits.receipts import RECEIPTS, name_key, read_roll
+from ..kits.receipts import RECEIPTS, SiteBooks, name_key, read_roll
 from ..remote import AHEAD, BEHIND, Refusal
 
 _START = "0" * 64

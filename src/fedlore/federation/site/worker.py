@@ -18,18 +18,17 @@ from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ...models.tasks import Classification
 from ...privacy.settings import read_marks
-from ..books import SiteBooks
 from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key, read_site_key
+from ..kits.receipts import SiteBooks
 from ..processes import cut_after
 from ..remote import Refusal, plain_text
 from ..terms import Terms, describe_difference, fedlore_version, read_terms, version_of_terms
 from .audit import AuditLog, HeldReceipts, Questions, describe_payload
 from .consent import keep_offer, refuse_breach, refuse_other_terms
 from .folder import Kit, Store
-from .guard import Guard
+from .guard import DataVersion, Guard, SumLedger
 from .lore import PERSONAL, LoreSite
-from .sums import DataVersion, SumLedger
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time

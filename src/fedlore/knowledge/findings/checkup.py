@@ -29,9 +29,8 @@ from .data import lint_data
 from .dates import lint_dates
 from .examples import Expectation, check_examples, read_examples
 from .shapes import lint_shapes
-from .soft import lint_soft
+from .soft import lint_soft, lint_trust
 from .sources import Sources, lint_sources
-from .trust import lint_trust
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,13 @@ from ...errors import KnowledgeError
 from ...kernel.enclosure import Boxes
 from ...kernel.expressions import Tree
 from ...kernel.findings import Finding, Place, Severity
-from ...kernel.graph.evaluate import Numpy
 from ...kernel.graph.knowledge import see_rows
+from ...kernel.graph.ops import Numpy
 from ...kernel.knowledge import Known, scope_of
 from ...kernel.prove import always_defined, ask_sources, leaves_range, stays_inside
 from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
-from ..bridge import known_of, source_of
 from ..formulas import (
     Formula,
     FormulaRange,
@@ -41,14 +40,42 @@ from ..formulas import (
     tree_of,
 )
 from ..intervals import Between
-from ..limits import never_crossed, never_reached, stays_among, stays_between
 from ..missing import allow, hear
+from ..regions import never_crossed, never_reached, stays_among, stays_between
 from ..tables.numbers import NumberTable
 from ..tables.table import Table
 from .tables import lint_tables
 
 if TYPE_CHECKING:
     from torch import Tensor
+from ...kernel.sources import Side
+
+
+def source_of(model: object) -> Any | None:
+    """A source about classes; None where nothing can be said of it over a scope."""
+    return getattr(model, "kernel_source", None)
+
+
+def known_of(
+    schema: Schema,
+    predict: Sequence[Any],
+    ranges: Sequence[Any],
+    *,
+    alternatives: bool = False,
+    empty: str = "error",
+    averaged: bool = False,
+) -> Known:
+    """Sources of the kernel as they act together; `alternatives`: of the ranges one is enough."""
+    combine = "average" if averaged else "first"
+    return Known(
+        tuple(schema.features),
+        tuple(schema.classes),
+        0.0,
+        "abstain",
+        Side(list(predict), combine, weights=(1.0,) * len(predict)),
+        Side(list(ranges), "any" if alternatives else "all", empty),
+    )
+
 
 BOXES_PER_RULE = 4_000
 MOST_CROSSED = 500  # rules of one table that are held against formulas

@@ -13,10 +13,9 @@ from ...kernel.schema import Schema
 from ..content import Where, files_at, items_in, toml_in
 from ..views import view_keys
 from .conformal import CONFORMAL
-from .entry import ENTRY
 from .formula import FORMULA, LIMITS
 from .interpolate import INTERPOLATE
-from .kind import Asked, Attached, Opened, Setting, SourceKind, Values
+from .kind import ENTRY, Asked, Attached, Opened, Setting, SourceKind, Values
 from .onnx import ONNX
 from .table import TABLE
 

@@ -7,6 +7,7 @@ from .baseline import (
     own_numbers,
     own_order,
 )
+from .limits import remembering
 from .members import (
     ClassMember,
     NumberMember,
@@ -15,7 +16,6 @@ from .members import (
     read_own_members,
     write_own_members,
 )
-from .memory import remembering
 from .mixture import Mixture, NumberMixture, class_weights, number_weights, start_weights
 
 _FAULT = "local-baseline"  # the code of errors raised here

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...core.history import tell_step
 from ...errors import FedloreError
-from . import baseline, memory
+from . import baseline, limits
 
 _PROCESSES: ContextVar[int] = ContextVar("processes for own models", default=1)
 _WORTH = 10_000  # values of all sites' rows below which starting processes takes longer
@@ -48,7 +48,7 @@ def make_ahead(make: Callable[..., baseline.Own], calls: Sequence[Call]) -> None
         jobs = [pool.submit(_work, make.__name__, _as_arrays(call)) for call in calls]
         try:
             for done, (job, (args, named)) in enumerate(zip(jobs, calls, strict=True), 1):
-                memory.keep(make, args, named, _as_tensors(job.result()))
+                limits.keep(make, args, named, _as_tensors(job.result()))
                 tell_step(f"own models of {named['site']}", done=done, total=len(calls))
         except (FedloreError, BrokenExecutor):
             pool.shutdown(wait=False, cancel_futures=True)

@@ -16,10 +16,10 @@ from ...core.history import tell_step
 from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
-from ...kernel.heard import HEARD_OF_ORDER
+from ...kernel.knowledge import HEARD_OF_ORDER
 from .bent import TurningLearner, cut_at_turns
 from .gaussian import GaussianLearner
-from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, thin
+from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, once, thin
 from .linear import (
     Family,
     LogisticLearner,
@@ -43,7 +43,6 @@ from .members import (
     smooth_votes,
     within,
 )
-from .memory import once
 from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 

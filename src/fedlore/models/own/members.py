@@ -15,7 +15,7 @@ from ...core.lipschitz import columns_of_features
 from ...core.scaler import Inputs
 from ...errors import FedloreError, unknown
 from ...kernel.cells import single
-from ...kernel.heard import HEARD_OF_ORDER, HEARD_PLACES
+from ...kernel.knowledge import HEARD_OF_ORDER, HEARD_PLACES
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
 from .bent import Bent

@@ -50,7 +50,7 @@ from fedlore.experiments import (
 )
 from fedlore.look.tables import Cell, TextTable, markdown
 
-from .sets import SOURCES, NumberSite, load_numbers, sites
+from .number_sets import SOURCES, NumberSite, load_numbers, sites
 
 RANGES = ("oracle", "honest")
 NO_BINS = 0  # k in the rows of approaches without bins

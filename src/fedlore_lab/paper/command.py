@@ -17,8 +17,8 @@ from fedlore.experiments import ResultCell
 from fedlore.look.page import Section, page
 from fedlore.look.tables import markdown
 
-from ..paper.numbers.sets import SOURCES
-from ..paper.numbers.study import (
+from .number_sets import SOURCES
+from .number_study import (
     RANGES,
     NumberStudy,
     beats,
@@ -30,8 +30,8 @@ from ..paper.numbers.study import (
     shown_bins,
     worst_violation,
 )
-from ..paper.realcoke import run_measured, run_simulated
-from ..paper.study import Study, case_page, paper_tables, run_study, study_page
+from .realcoke import run_measured, run_simulated
+from .study import Study, case_page, paper_tables, run_study, study_page
 
 _TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",

@@ -24,7 +24,7 @@ from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError
 from fedlore.look.tables import TextTable
 
-from ..blend import (
+from . import (
     BlendPlan,
     Promise,
     feature_limit,
@@ -34,13 +34,13 @@ from ..blend import (
     read_coals,
     read_mixing,
 )
-from ..blend.change import BlendChange, change_values, change_words, read_blend, smallest_change
-from ..blend.graders import check_promise
-from ..blend.page import blend_tables, write_plan
-from ..blend.scenarios import lean_order, read_scenarios, scenario_costs
-from ..blend.sides import parse_limit
-from ..blend.tests import check_teachable, propose_test, read_tests, take_results
-from ..blend.words import plan_summary, trial_words
+from .change import BlendChange, change_values, change_words, read_blend, smallest_change
+from .graders import check_promise
+from .page import blend_tables, write_plan
+from .plan import lean_order, read_scenarios, scenario_costs
+from .sides import parse_limit
+from .tests import check_teachable, propose_test, read_tests, take_results
+from .words import plan_summary, trial_words
 
 
 def blend_command(

@@ -15,10 +15,10 @@ from fedlore.errors import ConfigError
 from fedlore.experiments import package_versions
 from fedlore.look.tables import TextTable
 
-from ..leak.attacks import ATTACKS
-from ..leak.audit import CASES, audit, draw_case, of_sites
-from ..leak.page import LeakLine, leak_verdict, lines, write_leaks
-from ..leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
+from .attacks import ATTACKS
+from .audit import CASES, audit, draw_case, of_sites
+from .page import LeakLine, leak_verdict, lines, write_leaks
+from .settings import DEFAULT, SETTINGS, LeakSetting, settings_named
 
 SHORT = {"own union": "own", "frequency": "freq", "trust": "λ"}
 

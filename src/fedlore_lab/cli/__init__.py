@@ -1,1 +1,0 @@
-"""What the commands of this application say and show."""

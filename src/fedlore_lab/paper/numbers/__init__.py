@@ -1,1 +1,0 @@
-"""The method on real numbers: five public sets."""
