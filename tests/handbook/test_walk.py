@@ -149,6 +149,7 @@ def shared(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # what other packages warn of is not ours
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_block_does_what_the_page_shows(page, tmp_path, shared):
     found = walk_page(page, tmp_path / "work", shared=shared).differences
