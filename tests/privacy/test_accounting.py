@@ -4,12 +4,22 @@ import itertools
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fedlore.errors import ConfigError
-from fedlore.privacy.dp.noise import Release, _least, affordable, epsilon_of, noise_for
+from fedlore.errors import ConfigError, FedloreError
+from fedlore.privacy.dp.noise import (
+    Release,
+    _least,
+    affordable,
+    epsilon_of,
+    gaussian,
+    noise_for,
+    uniform,
+    with_noise,
+)
 
 #: σ, steps, q: 20 settings, half of them without subsampling
 SETTINGS = [
@@ -110,6 +120,10 @@ def test_what_is_affordable_is_what_stays_within_the_budget():
     [
         (lambda: noise_for(0.0, 1e-5, 1), "epsilon must be positive, got 0.0"),
         (lambda: noise_for(1.0, 1.0, 1), r"delta must lie in \(0, 1\), got 1.0"),
+        (lambda: noise_for(math.inf, 0.0, 1), r"delta must lie in \(0, 1\), got 0.0"),
+        (lambda: epsilon_of([], 1.0), r"delta must lie in \(0, 1\), got 1.0"),
+        (lambda: Release(1.0, True), "steps must be a whole number"),
+        (lambda: Release(1.0, 1, 1.01), r"sample must lie in \(0, 1\], got 1.01"),
         (lambda: noise_for(1.0, 1e-5, 0), "steps must be at least 1, got 0"),
         (lambda: Release(-1.0), "noise must not be negative, got -1.0"),
         (lambda: Release(float("nan")), "noise must not be negative, got nan"),
@@ -120,6 +134,43 @@ def test_what_is_affordable_is_what_stays_within_the_budget():
 def test_what_cannot_be_counted_is_refused(call, rule):
     with pytest.raises(ConfigError, match=rule):
         call()
+
+
+def test_the_ends_of_what_can_be_counted():
+    assert Release(0.0, 0, 1e-9) and epsilon_of([Release(1.0, 0)], 1e-5) == 0.0
+    assert noise_for(math.inf, 1e-5, 3) == 0.0
+    assert epsilon_of([Release(1e9)], 1e-5) == 0.0
+    tiny = epsilon_of([Release(0.04, 1, 0.5)], 1e-5)  # too little to be helped by sampling
+    assert tiny == epsilon_of([Release(0.04)], 1e-5) > 300
+    with pytest.raises(FedloreError, match="no noise up to 1e6 keeps 1 releases within ε = 1e-12"):
+        noise_for(1e-12, 1e-300, 1)
+
+
+def counted(*words):
+    """Entropy that is known, and how many bytes were asked for."""
+    asked = []
+
+    def entropy(size):
+        asked.append(size)
+        return b"".join(word.to_bytes(8, "little") for word in words)
+
+    return entropy, asked
+
+
+def test_uniform_numbers_are_the_upper_53_bits_of_each_word():
+    entropy, asked = counted(0, 2**64 - 1, 2**63, (1 << 11) - 1)
+    assert uniform(4, entropy).tolist() == [0.0, 1 - 2.0**-53, 0.5, 0.0]
+    assert asked == [32] and len(uniform(0, entropy)) == len(gaussian(0, entropy)) == 0
+
+
+def test_gaussian_numbers_are_two_box_muller_pairs_over_two():
+    entropy, _ = counted(2**63, 2**61)  # 0.5 and 0.125: radius √(2 log 2) at 45 degrees
+    assert gaussian(1, entropy).tolist() == pytest.approx([2 * math.sqrt(math.log(2))])
+    payload = {"net": {"w": torch.tensor([[1.0]])}}
+    assert with_noise(payload, 0.0) is payload
+    noised = with_noise(payload, 0.5, entropy)["net"]["w"]
+    assert noised.shape == (1, 1) and noised.dtype == torch.float32
+    assert noised.item() == pytest.approx(1 + math.sqrt(math.log(2)))
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
