@@ -51,9 +51,9 @@ def test_means_and_medians_come_from_sums_of_all_sites():
     total = {name: sum(part[name] for part in parts) for name in parts[0]}
     found = from_moments(total, inputs)
     fills = found.inputs.fills.tolist()
-    assert fills[0] == 20.0  # of 10, 20 and 30: what is missing does not count
+    assert fills[0] == 17.5  # of 10 at one site, 20 and 30 at the other: each site counts once
     assert abs(fills[3] - 1.0) <= 4 / HISTOGRAM_BINS  # the median of 1, 1, 3
-    assert found.shift[0] == 20.0 and found.spread.isfinite().all() and (found.spread > 0).all()
+    assert found.shift[0] == 17.5 and found.spread.isfinite().all() and (found.spread > 0).all()
     # a missing mean is the middle of all that the network sees
     assert found(X)[2, 0] == 0.0
     assert torch.equal(found(found.encode(X)), found(X))  # rows that are encoded stay
@@ -112,8 +112,8 @@ def test_a_single_level_stays_a_number():
     assert inputs_of(Schema((Feature("a", levels=("x",)),), ("I", "II"))) is None
 
 
-def test_sums_are_those_of_the_values_that_are_there():
-    """Whatever stands for a missing value, it is counted nowhere."""
+def test_sums_are_means_of_the_values_that_are_there():
+    """Whatever stands for a missing value, and however many there are, it is counted nowhere."""
     draw = torch.Generator().manual_seed(3)
     x = torch.randn(40, 2, generator=draw) * 5 + 3
     x[torch.rand(40, 2, generator=draw) < 0.3] = NAN
@@ -122,7 +122,19 @@ def test_sums_are_those_of_the_values_that_are_there():
         found = inputs.moments(x)
         for column, place in ((0, 0), (1, 2)):  # behind each stands its sign
             there = x[~x[:, column].isnan(), column].double()
-            assert found["rows"][place] == len(there)
-            assert torch.allclose(found["sum"][place], there.sum())
-            assert torch.allclose(found["squares"][place], there.square().sum())
-            assert found["rows"][place + 1] == 40 and found["sum"][place + 1] == 40 - len(there)
+            told = [found[name][place] for name in ("rows", "sum", "squares")]
+            assert torch.allclose(
+                torch.stack(told),
+                torch.stack([told[0] * 0 + 1, there.mean(), there.square().mean()]),
+            )
+            flag = [float(found[name][place + 1]) for name in ("rows", "sum", "squares")]
+            assert flag == [1.0, 0.0, 1.0]
+
+
+def test_levels_that_may_be_missing_are_shares_of_the_rows_that_have_them():
+    schema = Schema((Feature("mine", levels=("a", "b"), missing="level"),), ("I", "II"))
+    inputs = inputs_of(schema)
+    found = inputs.moments(torch.tensor([[0.0], [0.0], [1.0], [NAN], [0.0]]))
+    assert found["sum"].tolist() == [0.75, 0.25, 0.0] and found["rows"].tolist() == [1.0] * 3
+    nothing = inputs.moments(torch.full((4, 1), NAN))
+    assert nothing["sum"].tolist() == [0.0] * 3 and nothing["rows"].tolist() == [0.0, 0.0, 1.0]

@@ -189,8 +189,16 @@ def unpack_gram(sums: Params, size: int) -> Tensor:
 
 
 def solve(total: Params, groups: Tensor) -> Posterior:
-    """At the server: variances by the evidence and the posterior, from the sum over the sites."""
+    """At the server: variances by the evidence and the posterior, from the sum over the sites.
+
+    Features of the group -1 have no weight, and no variance.
+    """
     gram, cross, energy = _joint(total, len(groups))
+    used = (groups >= 0).to(cross.device)
+    if not bool(used.all()):
+        upper = torch.triu_indices(*(2 * [int(used.sum())]), device=cross.device)
+        some = {"squares": gram[used][:, used][*upper], "cross": cross[used], "energy": energy}
+        return _widen(solve(total | some, groups[used.to(groups.device)]), used)
     free = total["free"]
     if not float(free) > 0.0:
         raise FedloreError(
@@ -219,6 +227,15 @@ def solve(total: Params, groups: Tensor) -> Posterior:
     mean, covariance = posterior(gram, cross, noise, prior[groups])
     # by rows, as it arrives where it is sent: products by columns differ in the last bit
     return Posterior(mean, covariance.contiguous(), noise, prior)
+
+
+def _widen(found: Posterior, used: Tensor) -> Posterior:
+    """The same among features that are not used."""
+    mean = found.mean.new_zeros(len(used))
+    covariance = found.mean.new_zeros(len(used), len(used))
+    mean[used] = found.mean
+    covariance[used.outer(used)] = found.covariance.flatten()
+    return replace(found, mean=mean, covariance=covariance)
 
 
 def posterior(gram: Tensor, cross: Tensor, noise: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
@@ -331,6 +348,7 @@ class OneShot:
     start: Start = "none"  # what its output is added to
     hears: bool = True  # the expert's place, and its distance from the middle of the range
     link: Link | None = None  # how a range bends its output; None: it is cut at the range alone
+    flags: tuple[int, ...] = ()  # the columns that say whether a value is missing
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
@@ -341,6 +359,22 @@ class OneShot:
     def columns(self, features: int) -> int:
         """How many columns the rows of so many scaled features have here."""
         return features + 2 * self.hears
+
+    def groups(self, features: int) -> Tensor:
+        """To which group each feature of rows with so many columns belongs, (f,), -1 for none."""
+        groups = self.basis.groups(self.columns(features))
+        return groups.masked_fill(self._tells_who_lacks(self.columns(features)), -1)
+
+    def _tells_who_lacks(self, columns: int) -> Tensor:
+        """Which features are products of a flag and a column, (f,).
+
+        At a site without a column the flag is 1 and at others 0: sums of its products would be the
+        sums of the rows of the sites without, be there only one of them.
+        """
+        flag = torch.zeros(columns, dtype=torch.bool)
+        flag[list(self.flags)] = True
+        either = torch.zeros(2, columns).masked_fill(torch.stack([flag, ~flag]), torch.nan)
+        return self.basis(either).isnan().all(0)
 
     def rows(
         self,
@@ -360,10 +394,14 @@ class OneShot:
         start = {"none": nothing, "middle": middle, "expert": expert}[self.start]
         if self.hears:
             flat = torch.cat([flat, heard_numbers(middle, expert, classes)[:, 1:]], 1)
+        features = self.basis(flat)
+        if self.flags:
+            lost = self._tells_who_lacks(flat.shape[1]).to(features.device)
+            features = features.masked_fill(lost, 0.0)
         if self.link is None:
-            return self.basis(flat), start, None
+            return features, start, None
         bend = make_bend(self.link, middle, expert, allowed, classes=classes, stated=stated)
-        return self.basis(flat), start, replace(bend, centre=bend.centre - start)
+        return features, start, replace(bend, centre=bend.centre - start)
 
 
 @dataclass(frozen=True, eq=False)

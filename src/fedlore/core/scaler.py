@@ -8,6 +8,7 @@ features. What the expert says of a row may stand behind them, and stays as it i
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -70,23 +71,33 @@ class Inputs:
             parts.append(torch.where(hole, torch.nan, value))
         return torch.stack(parts, 1)
 
+    @property
+    def flags(self) -> tuple[int, ...]:
+        """The inputs that say whether a value is missing."""
+        ends = accumulate(one.width for one in self.features)
+        return tuple(end - 1 for end, one in zip(ends, self.features, strict=True) if one.missing)
+
     def moments(self, x: Tensor) -> Params:
         """Counts, sums and sums of squares of every column over the values that are there.
 
-        For medians there is a histogram over the scope beside them, (m, BINS).
+        Where values may be missing, a site counts as one row, their mean: a count of values in a
+        sum over sites tells which sites lack the column. Flags are on their scale already. For
+        medians there is a histogram over the scope beside them, (m, BINS).
         """
-        wide = self._spread(x, filled=False).double()
-        there = ~wide.isnan()
-        wide = wide.nan_to_num()
-        found = {"rows": there.double().sum(0), "sum": wide.sum(0), "squares": wide.square().sum(0)}
-        if any(one.stand == "median" for one in self.features):
-            found["histograms"] = torch.stack(
-                [
-                    torch.histc(_inside(x[:, i], one), HISTOGRAM_BINS, one.low, one.high)
-                    for i, one in enumerate(self.features)
-                    if one.stand == "median"
-                ]
-            )
+        features = [*self.features, *[Input()] * (x.shape[1] - len(self.features))]
+        widths = torch.tensor([one.width for one in features], device=x.device)
+        may = torch.tensor([one.missing for one in features], device=x.device)
+        there = ~x.isnan().repeat_interleave(widths, 1)
+        wide = torch.where(there, self._spread(x, filled=False).double(), 0.0)
+        rows = there.double().sum(0)
+        each = torch.where(may.repeat_interleave(widths), rows.clamp(min=1.0), 1.0)
+        found = {"rows": rows, "sum": wide.sum(0), "squares": wide.square().sum(0)}
+        found = {name: total / each for name, total in found.items()}
+        for name, value in (("rows", 1.0), ("sum", 0.0), ("squares", 1.0)):
+            found[name][list(self.flags)] = value
+        medians = [(i, one) for i, one in enumerate(self.features) if one.stand == "median"]
+        if medians:
+            found["histograms"] = torch.stack([_histogram(x[:, i], one) for i, one in medians])
         return found
 
     def fill_from(self, shift: Tensor, histograms: Tensor | None) -> "Inputs":
@@ -145,9 +156,11 @@ class Inputs:
         return torch.cat([*parts, x[:, d:]], 1)
 
 
-def _inside(values: Tensor, one: Input) -> Tensor:
-    """The values that are there, those out of scope at its ends."""
-    return values[~values.isnan()].double().clamp(one.low, one.high)
+def _histogram(values: Tensor, one: Input) -> Tensor:
+    """Shares of the values that are there, those out of scope at its ends."""
+    inside = values[~values.isnan()].double().clamp(one.low, one.high)
+    counts = torch.histc(inside, HISTOGRAM_BINS, one.low, one.high)
+    return counts / max(len(inside), 1)
 
 
 def _median(counts: Tensor, low: float, high: float) -> float:

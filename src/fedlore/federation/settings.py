@@ -18,7 +18,7 @@ from ..engine.lore import UNORDERED, SearchSpace, default_space
 from ..errors import ConfigError, unknown
 from ..kernel.schema import Feature, Schema
 from ..knowledge.files import Target
-from ..knowledge.scope import count_inputs, scaler_of_scope
+from ..knowledge.scope import count_inputs, inputs_of, scaler_of_scope
 from ..models.classifier import TaskName
 from ..privacy import Privacy
 
@@ -253,12 +253,16 @@ class Federation:
             return None
         number = self.target is not None if number is None else number
         ordered, shaped = schema.ordered and not number, self.model.lipschitz
-        found = default_space(count_inputs(schema), ordered=ordered, numbers=number, shaped=shaped)
+        inputs = inputs_of(schema)
+        flags = () if inputs is None else inputs.flags
+        found = default_space(
+            count_inputs(schema), ordered=ordered, numbers=number, shaped=shaped, flags=flags
+        )
         said = self.search_space
         if said is not None and SearchSpace(metric=said.metric) != said:
             named = said.candidates != UNORDERED
             found = said if named else replace(said, candidates=found.candidates)
-        return replace(found, metric=self.metric)
+        return replace(found, metric=self.metric).with_flags(flags)
 
     @property
     def host(self) -> str:

@@ -120,7 +120,7 @@ class _Work:
             return None
         done = self.progress.find("gram")
         if done is None:
-            groups = one_shot.basis.groups(one_shot.columns(self.common.features))
+            groups = one_shot.groups(self.common.features)
             try:
                 found = fit_one_shot(
                     self.transport,

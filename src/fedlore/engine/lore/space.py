@@ -222,6 +222,11 @@ class SearchSpace:
             raise ConfigError(f"the search space has {len(known) - 1} links, got number {at}")
         return known[at]
 
+    def with_flags(self, flags: tuple[int, ...]) -> "SearchSpace":
+        """The same where these inputs say whether a value is missing."""
+        one_shot = None if self.one_shot is None else replace(self.one_shot, flags=flags)
+        return replace(self, one_shot=one_shot)
+
     def only(self, candidate: Candidate) -> "SearchSpace":
         """One fixed candidate, which needs no votes."""
         return replace(self, candidates=(candidate,))
@@ -236,7 +241,12 @@ class SearchSpace:
 
 
 def default_space(
-    features: int, *, ordered: bool = False, numbers: bool = False, shaped: bool = False
+    features: int,
+    *,
+    ordered: bool = False,
+    numbers: bool = False,
+    shaped: bool = False,
+    flags: tuple[int, ...] = (),
 ) -> SearchSpace:
     """The usual search space for classes, ordered classes, a number, or where shapes count."""
     if not ordered and not numbers:
@@ -246,9 +256,9 @@ def default_space(
     every = [Basis(terms) for terms in richest]
     if numbers and not shaped:  # of ordered classes curves were tried, and brought nothing
         every = [Basis("quadratic", curves=most) for most in (3, 2, 1)] + every
-    asks = OneShot(start=start)
-    few = [b for b in every if sum(b.counts(asks.columns(features))) <= MOST_FEATURES]
-    one_shot = replace(asks, basis=few[0] if few else every[-1])
+    offered = [OneShot(basis, start, flags=flags) for basis in every]
+    few = [one for one in offered if int((one.groups(features) >= 0).sum()) <= MOST_FEATURES]
+    one_shot = few[0] if few else offered[-1]
     usual = NUMBERS if numbers else ORDERED
     kept = SHAPED_NUMBERS if numbers else SHAPED
     links = () if shaped else NUMBER_LINKS if numbers else LINKS

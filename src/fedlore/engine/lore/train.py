@@ -243,6 +243,7 @@ def _common(
     numbers = bins is not None
     inputs = inputs_of_all(sites)
     features = sites[0].data.x.shape[1:].numel() if inputs is None else inputs.width
+    flags = () if inputs is None else inputs.flags
     flat = sites[0].data.x.ndim == 2
     if ordered is None:
         schemas = [s.knowledge.schema for s in sites if not numbers]
@@ -252,8 +253,9 @@ def _common(
         ordered = found == {True}
     if search_space is None:
         search_space = default_space(
-            features, ordered=ordered and flat, numbers=numbers, shaped=shaped
+            features, ordered=ordered and flat, numbers=numbers, shaped=shaped, flags=flags
         )
+    search_space = search_space.with_flags(flags)
     if metric:
         search_space = replace(search_space, metric=metric)
     maker: ModelMaker | None = None
