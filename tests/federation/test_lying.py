@@ -28,8 +28,8 @@ from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.ckks.cipher import write_key
 from fedlore.privacy.dp.budget import Ledger
+from fedlore.privacy.filters import OpenedSums
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.server import OpenedSums
 from fedlore_coke.starter import make_trial
 
 from .inside import audit_lines, first_task, small
@@ -372,7 +372,7 @@ def test_a_sum_that_was_opened_by_half_is_opened_over_the_same_sites(tmp_path):
     assert summed(Lying(workers, terms.text(), lost=names[:1])) == []  # one of them is away
     way = Lying(workers, terms.text())
     assert summed(way) == [tuple(names[:3])] and way.refusals == []
-    assert OpenedSums(tmp_path / "opened.json", "y").before(first_task(terms)) == ()
+    assert OpenedSums(tmp_path / "opened.json", "y").before(first_task(terms), ()) == ()
     bare = SecureAggregation(asked=4, run="x").over(way)
     assert list(bare.exchange(first_task(terms), names)) == [] and len(way.refusals) == 3
 

@@ -10,16 +10,19 @@ is a frozen dataclass whose fields are its table in [privacy.filters.NAME]. Pack
 under the entry point `fedlore.filters`; fedlore's own stand in `settings.FILTERS`.
 """
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from ..algorithms import Algorithm, facts_of
 from ..core.aggregate import Aggregate, Mean
+from ..core.store import write_whole
 from ..core.tree import Payload
-from ..core.wire import SUMMED, TASK_KINDS, Reply, Task, Transport
+from ..core.wire import SUMMED, TASK_KINDS, Reply, Task, Transport, name_quantity
 from ..errors import FedloreError
 
 
@@ -109,6 +112,60 @@ class RoundVoid(FedloreError):
 
 class SumWithheld(RoundVoid):
     """A sum that sites will not open: beside others that they opened it would tell too much."""
+
+
+OPENED = "opened.json"
+
+
+class OpenedSums:
+    """Over whom the sum of each round was asked for: one small file at the coordinator.
+
+    A site that has helped to open a sum over one list of survivors opens none over another in that
+    round. Were half of the sites asked for one list and the others for the next, neither could ever
+    be opened. So the coordinator writes down whom it asks before it does, and asks for no other
+    after a crash. Sums of the rows alone are the same in every training: of them it asks for no
+    other ever again. Under encryption one site can open a sum by itself, also one that was gone
+    when the others opened theirs, so that this file is what keeps to one cohort.
+    """
+
+    def __init__(self, path: Path, run: str) -> None:
+        self._path, self._run = path, run
+        self._of: dict[str, list[str]] = {}  # by place in this run
+        self._ever: dict[str, list[str]] = {}  # of rows alone, by content
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            self._ever = dict(found["ever"])
+            self._of = dict(found["of"]) if found["run"] == run else {}
+
+    @staticmethod
+    def of(place: "Placement") -> "OpenedSums | None":
+        """That of a coordinator's folder; nobody else keeps one."""
+        if place.role != "coordinator" or place.folder is None:
+            return None
+        return OpenedSums(place.folder / OPENED, place.run)
+
+    def before(self, task: Task, here: Collection[str]) -> Sequence[str]:
+        """Whose sum was asked for already, nobody where none was; all of them must be here."""
+        known = self._of.get(_place(task), self._ever.get(name_quantity(task), ()))
+        missing = ", ".join(sorted({*known} - {*here}))
+        if missing:
+            raise SumWithheld(
+                f"a sum with {missing} was asked for before, and sites open no other one"
+            )
+        return known
+
+    def note(self, task: Task, survivors: Collection[str]) -> None:
+        """Write down whose sum is asked for now, or refuse it."""
+        self.before(task, survivors)
+        self._of[_place(task)] = sorted(survivors)
+        if not TASK_KINDS[task.kind].trains and not task.trial:
+            self._ever.setdefault(name_quantity(task), sorted(survivors))
+        text = json.dumps({"run": self._run, "of": self._of, "ever": self._ever})
+        write_whole(self._path, text)
+
+
+def _place(task: Task) -> str:
+    return f"{task.trial} {task.kind} {task.round}"
 
 
 #: Begins a site's refusal to open such a sum, by which the coordinator knows it.

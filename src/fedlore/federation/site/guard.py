@@ -5,10 +5,11 @@ What `SumLedger` keeps holds for as long as the site's rows last.
 Who reads a quantity summed over some sites and then, of the same quantity, the sum over all but one
 of them, has that one's. So a quantity is known by what was sent to compute it (`name_quantity`), in
 whichever run, trial or round that was, and one that was opened is opened again for the same sites
-alone. Each site that keeps to this is in one sum of a quantity at most, so that no two such sums
-have a site in common, and no combination of them tells of fewer sites than one of them. Nothing
-weaker will do, since a site knows no sums that it took no part in: neither a nor c sees anything in
-a + b + c + e beside the one of a + b + d and c + d + e that it was in, and all three tell d.
+alone. Each site that keeps to this helps to open one sum of a quantity at most, so that no
+combination of them tells of fewer sites than open one: it need not hear of sums that it took no
+part in (docs/explain/privacy.md has the proof). Nothing weaker will do: neither a nor c sees
+anything in a + b + c + e beside the one of a + b + d and c + d + e that it was in, and all three
+tell d.
 
 Rounds that follow each other are different quantities that are nearly the same. Whoever drops out
 between two of them is told roughly, unless the sites have it that a training sums over one cohort.
@@ -37,31 +38,36 @@ from ..terms import Terms
 from .audit import AuditLog, name_run, place_of
 from .folder import Kit
 
-RENEWED = 1 / 3  # share of its rows that must be others before they count as other data
+RENEWED, FEWEST = 1 / 3, 10  # rows that must be others before they count as other data
 REMEDY = "ask the same sites again, go on without it, or train from another start"
 
 
 @dataclass(frozen=True)
 class DataVersion:
-    """A site's rows as sums are counted: some changed rows make no other data of them."""
+    """A site's rows as sums are counted: some changed rows make no other data of them.
 
-    name: str  # of the rows that the version began with
-    rows: str  # of those that there are now
+    They are compared with those of every sum, not with those that some version began with: two data
+    that lie on either side of a border may differ by a single row.
+    """
+
+    rows: str  # a hash of them
+    far: frozenset[str] = frozenset()  # hashes of rows summed before that are other data
 
     @staticmethod
-    def of(path: Path, x: Tensor, y: Tensor | None) -> "DataVersion":
-        """The version that rows belong to, from the list of those that there were."""
+    def of(path: Path, x: Tensor, y: Tensor | None, summed: Collection[str] = ()) -> "DataVersion":
+        """These rows beside those that were summed; what is known of none of them counts as near.
+
+        So a site that has lost the list refuses more, not less.
+        """
         now = sorted(_row_hashes(x, y))
         exact = hashlib.sha256(json.dumps(now).encode()).hexdigest()[:32]
         known: dict[str, list[str]] = {}
         with suppress(OSError, ValueError):
             known = dict(json.loads(path.read_text(encoding="utf-8")))
-        for name, before in known.items():
-            shared = (Counter(before) & Counter(now)).total()
-            if shared > (1 - RENEWED) * max(len(before), len(now)):
-                return DataVersion(name, exact)
-        write_whole(path, json.dumps(known | {exact: now}), private=True)
-        return DataVersion(exact, exact)
+        if exact not in known:
+            known = {name: rows for name, rows in known.items() if name in summed} | {exact: now}
+            write_whole(path, json.dumps(known), private=True)
+        return DataVersion(exact, frozenset(n for n, rows in known.items() if _differ(rows, now)))
 
     def began(self, path: Path, run: str) -> bool:
         """Whether a run began with these very rows; the first that it meets are written down."""
@@ -71,6 +77,13 @@ class DataVersion:
                 return bool(found["rows"] == self.rows)
         write_whole(path, json.dumps({"run": run, "rows": self.rows}), private=True)
         return True
+
+
+def _differ(before: Sequence[str], now: Sequence[str]) -> bool:
+    """Whether so many rows are others that a difference of sums is about no few of them."""
+    most = max(len(before), len(now))
+    changed = most - (Counter(before) & Counter(now)).total()
+    return changed >= max(RENEWED * most, FEWEST)
 
 
 def _row_hashes(x: Tensor, y: Tensor | None) -> Iterator[str]:
@@ -85,7 +98,7 @@ class _Sum:
     place: str
     content: str
     rows: str
-    of: frozenset[str]
+    of: frozenset[str]  # nobody: it left this site, and whose sum was read is not known
 
 
 def _is_trained(place: str) -> bool:
@@ -112,37 +125,57 @@ class SumLedger:
         self._sums = [
             _Sum(line["run"], line["sum"], line["what"], line["rows"], frozenset(line["of"]))
             for line in log.lines()
-            if "sum" in line and line["data"] == data.name
+            if "sum" in line and line["rows"] not in data.far
         ]
+
+    def begin(self, task: Task) -> None:
+        """Refuse to put into a sum what other rows gave before, but for a few.
+
+        Before anything leaves: the others could open that sum without this site. Of what the rows
+        alone decide it is written down at once, since whose sum was read may never be heard here.
+        """
+        alike, sent = self._alike(task), self._sum(task, ())
+        if any(s.rows != sent.rows for s in alike):
+            raise Refusal(
+                f"{WITHHELD}this site's rows have changed since '{task.kind}' was summed, by too "
+                f"few to hide them ({REMEDY})"
+            )
+        if not alike and not _is_trained(sent.place):
+            self._write(sent)
 
     def open(self, task: Task, survivors: Collection[str]) -> None:
         """Write down whose sum of an answer is read, or refuse it."""
-        content, place = name_quantity(task), place_of(task)
-        found = _Sum(self._run, place, content, self._data.rows, frozenset(survivors))
+        found = self._sum(task, survivors)
         if found in self._sums:
             return
+        self._refuse_other_sites([s.of for s in self._alike(task) if s.of], found.of)
+        self._write(found)
+
+    def _sum(self, task: Task, survivors: Collection[str]) -> _Sum:
+        content, place = name_quantity(task), place_of(task)
+        return _Sum(self._run, place, content, self._data.rows, frozenset(survivors))
+
+    def _write(self, found: _Sum) -> None:
+        self._log.write(
+            at=self._clock(),
+            run=found.run,
+            sum=found.place,
+            what=found.content,
+            of=sorted(found.of),
+            rows=found.rows,
+        )
+        self._sums.append(found)
+
+    def _alike(self, task: Task) -> list[_Sum]:
+        """The sums of the same, or of next to the same."""
+        content, place = name_quantity(task), place_of(task)
         fresh = self._noised and task.kind in NOISED
         same = [s for s in self._sums if s.content == content and not fresh]
         # next to the same weights give next to the same uploads, so a round counts as well
         same += [s for s in self._sums if (s.run, s.place) == (self._run, place)]
         if self._steady and _is_trained(place):
             same += [s for s in self._sums if s.run == self._run and _is_trained(s.place)]
-        self._refuse_other_sites([s.of for s in same], found.of)
-        if any(s.rows != found.rows for s in same):
-            raise Refusal(
-                f"{WITHHELD}this site's rows have changed since '{task.kind}' was summed, by too "
-                f"few to hide them ({REMEDY})"
-            )
-        self._log.write(
-            at=self._clock(),
-            run=self._run,
-            sum=place,
-            what=content,
-            of=sorted(found.of),
-            data=self._data.name,
-            rows=found.rows,
-        )
-        self._sums.append(found)
+        return same
 
     def _refuse_other_sites(self, before: Sequence[frozenset[str]], now: frozenset[str]) -> None:
         others = [of for of in before if of != now]
@@ -244,6 +277,8 @@ class Guard:
         """The answer as it leaves; the task is as it came, with what the filters add to it."""
         with refusing():
             filtered = bool(self._noising or self._hiding)
+            if self._hiding and task.kind in SUMMED:
+                self._sums.begin(task)
             hidden = apply_halves(self._hiding, task, reply, hides=filtered)
         if task.kind in SUMMED:  # only now: what is refused does not take the place of a sum
             self._summing = task.question()

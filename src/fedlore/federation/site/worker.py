@@ -251,7 +251,8 @@ class Worker:
 
     def _sums(self, terms: Terms, data: Examples | Measured) -> SumLedger:
         """What was summed of these rows before, in whichever run."""
-        version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y)
+        summed = {line["rows"] for line in self._asked.lines() if "sum" in line}
+        version = DataVersion.of(self._kit.state / "rows.json", data.x, data.y, summed)
         self._changed = ""
         if not version.began(self._kit.state / "run.json", terms.run):
             self._changed = (

@@ -29,7 +29,16 @@ from ...core.tree import Params, Payload, nest
 from ...core.wire import SUMMED, Reply, Task, Transport, digest, find_bad_metric
 from ...errors import ConfigError, FedloreError
 from ..dp.noise import Entropy, gaussian
-from ..filters import Filter, FilterContext, Half, Placement, RoundVoid, SumWithheld, common_steps
+from ..filters import (
+    Filter,
+    FilterContext,
+    Half,
+    OpenedSums,
+    Placement,
+    RoundVoid,
+    SumWithheld,
+    common_steps,
+)
 from ..secagg.fixedpoint import FLOAT_KINDS, read_summands, summands
 from ..secagg.pact import pack_message, raw_bytes
 from .cipher import (
@@ -76,7 +85,7 @@ class Encryption:
             key = new_key()
         elif place.role == "site":
             key = read_key(place.path("ckks", _KEY_FILE))
-        return Ckks(around.cohort, around.weights, key)
+        return Ckks(around.cohort, around.weights, key, OpenedSums.of(place))
 
     def share(self, place: Placement) -> tuple[Path, str]:
         path = place.path("ckks", _KEY_FILE)
@@ -90,6 +99,7 @@ class Ckks:
     sites: int  # how many may be in a round: the scale leaves room for their sum
     weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
     key: bytes | None = field(default=None, repr=False)  # what the sites share, the server has none
+    opened: OpenedSums | None = None  # at a coordinator that may be started anew
     entropy: Entropy = os.urandom  # anything else is for tests
     losses: dict[str, float] = field(default_factory=dict, compare=False)  # measured, by site
     values: list[int] = field(default_factory=list, compare=False)  # how many were encrypted
@@ -321,7 +331,9 @@ class CkksServer:
         yield reply
 
     def _summed(self, task: Task, replies: Mapping[str, Reply]) -> Reply:
-        layout, ours = self._usual(task, replies)
+        opened = self._ckks.opened
+        before = () if opened is None else opened.before(task, replies)
+        layout, ours = self._usual(task, {s: replies[s] for s in before or replies})
         values = numbers_of(layout)
         total: list[Any] | None = None
         members = []
@@ -342,6 +354,8 @@ class CkksServer:
             raise RoundVoid(f"{len(members)} ciphertexts that can be used, 2 are needed")
         if len(members) > self._ckks.sites:
             raise RoundVoid(f"{len(members)} sites, the scale leaves room for {self._ckks.sites}")
+        if opened is not None:
+            opened.note(task, members)
         self._ckks.values.append(values)
         weight, flat = self._decrypted(task, total, members, values)
         name = f"the sum of {len(members)} sites"

@@ -22,18 +22,14 @@ single upload is told to a server that lies, for t > 2n/3 and less than n/3 site
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ..filters import Filter, FilterContext, Half, Placement
+from ..filters import Filter, FilterContext, Half, OpenedSums, Placement
 from .pact import LEAST, PHASES, Identity, Pact, least, make_pact, masked_flaw
 
-if TYPE_CHECKING:  # it needs cryptography, and who only trains here has none
-    from .server import OpenedSums
-
-OPENED = "opened.json"
 THRESHOLD = 2 / 3  # see pact.least
 
 
@@ -66,11 +62,7 @@ class Masks:
             from .identity import Peers
 
             identity = Peers(place.folder, place.site)
-        asked, opened = around.cohort, None
-        if place.role == "coordinator" and place.folder is not None:
-            from .server import OpenedSums
-
-            opened = OpenedSums(place.folder / OPENED, place.run)
+        asked, opened = around.cohort, OpenedSums.of(place)
         return SecureAggregation(self.threshold, around.weights, identity, asked, place.run, opened)
 
     def least(self, cohort: int) -> int:
@@ -93,7 +85,7 @@ class SecureAggregation:
     identity: Identity | None = None  # signs this site's keys, where sites know each other
     asked: int = 0  # sites in a round as agreed: fewer do not lower the threshold
     run: str = ""  # a name for one training
-    opened: "OpenedSums | None" = None  # at a coordinator that may be started anew
+    opened: OpenedSums | None = None  # at a coordinator that may be started anew
     entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
 
     name: ClassVar[str] = "secure aggregation"

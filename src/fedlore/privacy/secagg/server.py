@@ -3,17 +3,15 @@
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from ...core.store import Layout, write_whole
-from ...core.wire import ONLY, SUMMED, TASK_KINDS, Reply, Task, Transport, name_quantity
+from ...core.store import Layout
+from ...core.wire import ONLY, SUMMED, Reply, Task, Transport
 from ...errors import FedloreError
-from ..filters import RoundVoid, SumWithheld, common_steps
+from ..filters import OpenedSums, RoundVoid, SumWithheld, common_steps
 from .crypto import (
     COMMITMENT,
     KEY,
@@ -42,48 +40,6 @@ from .pact import (
     raw_all,
     raw_bytes,
 )
-
-
-class OpenedSums:
-    """Over whom the sum of each round was asked for: one small file at the coordinator.
-
-    A site that has given its shares for one list of survivors gives none for another in that
-    round. Were half of the sites asked for one list and the others for the next, neither could ever
-    be opened. So the coordinator writes down whom it asks before it does, and asks for no other
-    after a crash. Sums of the rows alone are the same in every training: of them it asks for no
-    other ever again.
-    """
-
-    def __init__(self, path: Path, run: str) -> None:
-        self._path, self._run = path, run
-        self._of: dict[str, list[str]] = {}  # by place in this run
-        self._ever: dict[str, list[str]] = {}  # of rows alone, by content
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(path.read_text(encoding="utf-8"))
-            self._ever = dict(found["ever"])
-            self._of = dict(found["of"]) if found["run"] == run else {}
-
-    def before(self, task: Task) -> Sequence[str]:
-        """The survivors that were asked for already, nobody where none were."""
-        return self._of.get(_place(task), self._ever.get(name_quantity(task), ()))
-
-    def note(self, task: Task, survivors: Sequence[str]) -> None:
-        """Write down whose sum is asked for now."""
-        self._of[_place(task)] = sorted(survivors)
-        if not TASK_KINDS[task.kind].trains and not task.trial:
-            self._ever.setdefault(name_quantity(task), sorted(survivors))
-        text = json.dumps({"run": self._run, "of": self._of, "ever": self._ever})
-        write_whole(self._path, text)
-
-
-def _place(task: Task) -> str:
-    return f"{task.trial} {task.kind} {task.round}"
-
-
-def _asked_before(missing: set[str]) -> str:
-    names = ", ".join(sorted(missing))
-    return f"a sum with {names} was asked for before, and sites open no other one"
-
 
 _log = logging.getLogger("fedlore")
 
@@ -119,15 +75,11 @@ class SumServer:
         yield reply
 
     def _summed(self, task: Task, to: Sequence[str]) -> Reply:
-        before = () if self._opened is None else self._opened.before(task)
-        if not set(before) <= set(to):
-            raise SumWithheld(_asked_before(set(before) - set(to)))
+        before = () if self._opened is None else self._opened.before(task, to)
         graph, bound, uploads = self._uploads(task, before or to)
         pact, sealed, total = graph.pact, uploads.sealed, uploads.total
         survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
-        if before and survivors != list(before):
-            raise SumWithheld(_asked_before(set(before) - set(survivors)))
         if self._opened is not None:
             self._opened.note(task, survivors)
         steps = common_steps([uploads.replies[site] for site in survivors])
