@@ -5,7 +5,8 @@ as a site does. It neither learns nor keeps books: its upload is the model it wa
 Many of them share a process, so that two cores can hold hundreds. Beside the time of a round
 stands the processor time of the coordinator's three processes and of the clients, a round with its
 share of the scores at the end (an exchange more), which other work on the machine does not
-lengthen. Cases are numbers of sites, with m under masks, and with /k where a round asks one in k:
+lengthen. All cases stand in a table of Markdown at the end. Cases are numbers of sites, with m
+under masks, and with /k where a round asks one in k:
 
     python benchmarks/thin.py --cases 4,4m,20,20m,50,50m,200,200m,200/4,200/4m
 """
@@ -44,6 +45,12 @@ from fedlore_coke.experts import COKE
 
 HERE = Path(__file__).parent
 PROCESSES = 2
+MEASURED = {
+    "sites": "sites", "asked": "asked", "masked": "masked", "seconds": "round, s",
+    "slowest": "slowest, s", "processor_server": "coordinator, processor s",
+    "processor_clients": "clients, processor s", "server_mb": "SuperLink, MB",
+    "gate_mb": "gate, MB", "training_mb": "training, MB", "load": "load before",
+}  # fmt: skip
 SHORT = 1e-3  # of the model: what is sent back is a difference, and a model that doubles explodes
 
 
@@ -192,6 +199,16 @@ def main() -> None:
         rows.append(row | {"date": time.strftime("%Y-%m-%d"), **machine()})
         print(row, flush=True)
         write_csv(rows, options.out)
+    print(table(rows))
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """All cases as Markdown."""
+    shown = [key for key in rows[0] if key in MEASURED]
+    lines = ["| " + " | ".join(MEASURED[key] for key in shown) + " |", "|---" * len(shown) + "|"]
+    return "\n".join(
+        [*lines, *("| " + " | ".join(str(row[key]) for key in shown) + " |" for row in rows)]
+    )
 
 
 if __name__ == "__main__":
