@@ -53,8 +53,7 @@ def test_along_each_number_nothing_nearer_changes_the_answer():
 
 
 def test_levels_are_tried_one_by_one_and_named(tmp_path):
-    files = read_cases()["whole-first-intersect"]
-    write_files(files, tmp_path)
+    write_files(read_cases()["whole-first-intersect"], tmp_path)
     made = read_bundle(surface.bundle(tmp_path, seed=1))
     schema, told = made.schema, 0
     column = next(i for i, one in enumerate(schema.features) if one.levels)

@@ -78,8 +78,7 @@ def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast
 
 def test_parquet_and_gzip_say_the_same(tmp_path, file):
     parquet = pytest.importorskip("pyarrow.parquet")
-    columns = table()
-    parquet.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    parquet.write_table(pa.table(table()), tmp_path / "rows.parquet")
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(file.read_bytes()))
     predict_file(MADE, file, tmp_path / "a.csv")
     for name in ("rows.parquet", "rows.csv.gz"):
@@ -275,8 +274,7 @@ def test_update_on_the_command_line(tmp_path):
     assert not (tmp_path / "b.lore").exists()
     run(*asked, "--accept-conflicts")
     assert (tmp_path / "b.lore").exists()
-    nothing = call("update", tmp_path / "a.lore", "--out", "x")
-    assert isinstance(nothing.exception, FedloreError)
+    assert isinstance(call("update", tmp_path / "a.lore", "--out", "x").exception, FedloreError)
 
 
 def terms() -> Terms:

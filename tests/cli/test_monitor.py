@@ -52,5 +52,4 @@ def test_a_column_of_lots_is_read_from_both_files_and_needed_again(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join([text[0], *lots]) + "\n")
     found = monitor(place, lines, "--reference", lines, "--lot", "when")
     assert found.exit_code == 0 and "no alarm after 60 rows in 11 lots" in found.output
-    again = monitor(place, lines)
-    assert "was begun with lots" in str(again.exception)
+    assert "was begun with lots" in str(monitor(place, lines).exception)

@@ -41,5 +41,4 @@ def test_a_table_that_fits_stays_a_table():
 
 def test_a_table_that_does_not_fit_tells_its_rows_one_by_one():
     rows = [["setting", *(f"column-{i}" for i in range(9))], ["plain", *("0.123456",) * 9]]
-    text = shown(rows, 80)
-    assert "what is shown\nsetting: plain\n  column-0: 0.123456\n" in text
+    assert "what is shown\nsetting: plain\n  column-0: 0.123456\n" in shown(rows, 80)

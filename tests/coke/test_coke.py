@@ -90,8 +90,7 @@ def test_levels_are_those_of_the_sources(plant: int) -> None:
 
     assert abs(over_seeds(plant, csr) - LEVELS[plant]) < 2.0
     assert all(abs(csr(plants(seed)[plant]) - LEVELS[plant]) < 5.0 for seed in SEEDS)
-    ash = over_seeds(plant, lambda p: column(p.test.x, "Ad").mean())
-    assert abs(ash - ASH[plant]) < 0.5
+    assert abs(over_seeds(plant, lambda p: column(p.test.x, "Ad").mean()) - ASH[plant]) < 0.5
 
 
 @pytest.mark.parametrize("plant", range(4))
@@ -197,8 +196,7 @@ def test_an_expert_sees_five_features_only() -> None:
 def test_experts_do_better_than_the_plants_commonest_grade() -> None:
     for plant in range(4):
         common = over_seeds(plant, lambda p: float(p.test.y.bincount().max()) / len(p.test))
-        hits = over_seeds(plant, lambda p: p.knowledge.audit(p.test).hits)
-        assert hits > common + 0.05
+        assert over_seeds(plant, lambda p: p.knowledge.audit(p.test).hits) > common + 0.05
 
 
 # Sensitivity

@@ -75,8 +75,7 @@ def test_intervals_by_hand():
 
 def test_the_long_tail_of_the_t_table_is_close():
     wide = interval([0.0, 1.0] * 50)
-    sd = math.sqrt(100 / 99 * 0.25)
-    assert wide.half == pytest.approx(1.98422 * sd / 10, rel=1e-3)
+    assert wide.half == pytest.approx(1.98422 * math.sqrt(100 / 99 * 0.25) / 10, rel=1e-3)
 
 
 @pytest.mark.slow

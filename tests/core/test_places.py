@@ -111,8 +111,7 @@ def test_a_site_names_the_column_in_its_knowledge_file(tmp_path):
     (folder / "knowledge.toml").write_text(FILE)
     rows = ["x,grade,CSR", "1,low,31", "2,mid,", "3,mid,44", "4,high,52", "5,high,58"]
     (folder / "train.csv").write_text("\n".join(rows) + "\n")
-    data = read_site(folder).data
-    assert data.place.isnan().tolist() == [False, True, False, False, False]
+    assert read_site(folder).data.place.isnan().tolist() == [False, True, False, False, False]
     cut = '[[predict.sources]]\nformula = "10 * x + 21"\nedges = [40, 50]\n'
     (folder / "knowledge.toml").write_text(FILE + cut)
     site = read_site(folder)  # a formula states how grades are cut

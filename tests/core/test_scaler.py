@@ -86,8 +86,7 @@ def test_without_sums_the_middle_of_the_scope_stands_for_them():
 def test_what_was_learned_is_read_back():
     inputs = inputs_of(SCHEMA)
     found = from_moments(inputs.moments(X), inputs)
-    again = Scaler.read(found.tensors(), inputs)
-    assert torch.equal(again(X), found(X))
+    assert torch.equal(Scaler.read(found.tensors(), inputs)(X), found(X))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +106,7 @@ def test_what_cannot_stand_for_a_missing_value_is_refused(feature, said):
 
 
 def test_a_single_level_stays_a_number():
-    inputs = Inputs((Input(),))
-    assert inputs.width == 1
+    assert Inputs((Input(),)).width == 1
     assert inputs_of(Schema((Feature("a", levels=("x",)),), ("I", "II"))) is None
 
 

@@ -108,8 +108,7 @@ def test_rows_agree_with_unequal_sizes_clipping_schedules_and_last_steps(model, 
     clients = federation(SIZES)
     clients[1] = clients[1].bare()
     clients[3] = replace(clients[3], knowledge=Knowledge(trust=0.7))
-    recipe = Recipe(server(model).double(), algorithm, plan)
-    assert_alike(clients, recipe)
+    assert_alike(clients, Recipe(server(model).double(), algorithm, plan))
 
 
 def test_three_rounds_in_single_precision_agree_to_five_digits():

@@ -95,8 +95,7 @@ def test_the_plans_share_of_ordinary_loss_is_an_approachs_where_it_names_none(mo
     monkeypatch.setattr(
         runner, "fit", lambda *a, **k: used.append(k["plan"].plain) or real(*a, **k)
     )
-    hybrid = replace(drawn(with_models()), plan=replace(PLAN, plain=0.25))
-    compare(hybrid, (FLWKM, LORE_1))
+    compare(replace(drawn(with_models()), plan=replace(PLAN, plain=0.25)), (FLWKM, LORE_1))
     assert used == [0.25, 0.5]
 
 

@@ -91,8 +91,7 @@ def test_a_score_is_that_of_the_model_once_a_site_has_learned(tmp_path, engine):
     said = personal.predict(client.test.x)
     assert fitted.scores(client.id)["ta"] == pytest.approx(accuracy(said, client.test.y))
     own = (client.test.x[:, 2] == 0) | (client.test.x[:, 1] > 2)
-    told = personal.annotate(client.test.x).prior
-    assert (said[own] == told.argmax(1)[own]).all()
+    assert (said[own] == personal.annotate(client.test.x).prior.argmax(1)[own]).all()
 
 
 def test_tune_writes_what_it_learned_and_keeps_the_rest(tmp_path):

@@ -44,8 +44,7 @@ def starter(root: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path, tmp_path_factory) -> Path:
     """A copy of the starter, which takes a while to write."""
-    made = starter(tmp_path_factory.getbasetemp())
-    shutil.copytree(made, tmp_path / "d")
+    shutil.copytree(starter(tmp_path_factory.getbasetemp()), tmp_path / "d")
     return tmp_path / "d"
 
 

@@ -168,10 +168,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("grid")
     sites = bare_sites(small(folder / "trial"), folder / "sites")
     path = site_kit(sites[1]).path("site.toml")
-    text = path.read_text()
-    path.write_text(text.replace('["ta", "nll", "pov", "rmse", "mae", "r2"]', "[]"))
-    app = make_app(folder / "app", sites[0], *PLAIN, *OPEN, *AVERAGE)
-    run_app(app, sites, folder / "out")
+    path.write_text(path.read_text().replace('["ta", "nll", "pov", "rmse", "mae", "r2"]', "[]"))
+    run_app(make_app(folder / "app", sites[0], *PLAIN, *OPEN, *AVERAGE), sites, folder / "out")
     return folder / "out", sites
 
 

@@ -89,8 +89,7 @@ def test_fit_takes_it(installed, tmp_path):
         know_bands(home)
         site = read_site(home)
         assert isinstance(site, Client) and isinstance(site.knowledge, Knowledge)
-        prior = site.knowledge.annotate(site.data).prior
-        assert float(prior.sum()) > 0
+        assert float(site.knowledge.annotate(site.data).prior.sum()) > 0
         found = fit([site], mlp(17, 20, hidden=(5,)), **settings).model("plant-2")
         assert found(site.data.x).shape == (len(site.data), 20)
 

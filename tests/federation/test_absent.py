@@ -22,8 +22,7 @@ FEATURE = re.compile(rf'\[\[features\]\]\nname = "{LACK}"\n(?:[^\[\n].*\n)*\n?')
 def lacking(folder, kind, *, lore=True, sites=3):
     """A federation whose first site has a column empty in every row, or does not have it."""
     small(folder, sites=sites, rounds=2)
-    text = (folder / "federation.toml").read_text()
-    assert f'name = "{LACK}"' in text
+    assert f'name = "{LACK}"' in (folder / "federation.toml").read_text()
     changes = [(f'name = "{LACK}"', f'name = "{LACK}"\nmissing = "mean"')]
     if lore:
         changes += [('recipe = "none"', 'recipe = "lore"'), ("\n[model]", MENU)]

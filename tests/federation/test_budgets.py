@@ -47,8 +47,7 @@ def test_a_run_spends_its_budget_and_the_next_is_refused_also_after_a_restart(
     for home in homes(folder):
         edited(home / "site.toml", ("central_noise = false", "central_noise = true"))
     inside = Inside(folder, monkeypatch)
-    run = inside.train()
-    assert [row["merged"] for row in run.rows if "merged" in row] == [3, 3, 3]
+    assert [row["merged"] for row in inside.train().rows if "merged" in row] == [3, 3, 3]
     line = read_status(folder)["privacy"][0]
     assert line == "at most ε = 4 at δ = 1e-05, site level, 3 rounds, sampling 1.0"
     for home in homes(folder):
@@ -120,18 +119,15 @@ def test_features_are_scaled_by_declared_bounds_and_sums_are_refused(tmp_path, m
 @pytest.mark.parametrize("scores", [True, False])
 def test_scores_can_be_kept_at_home(tmp_path, monkeypatch, scores):
     folder = noisy(tmp_path / "fed", f", scores = {str(scores).lower()}")
-    run = Inside(folder, monkeypatch).train()
-    assert any("ta" in row for row in run.rows) == scores
+    assert any("ta" in row for row in Inside(folder, monkeypatch).train().rows) == scores
 
 
 @pytest.mark.slow
 def test_record_level_is_trained_at_the_sites(tmp_path, monkeypatch):
     folder = noisy(tmp_path / "fed", ', level = "record"')
-    run = Inside(folder, monkeypatch).train()
-    assert run.round == 3
+    assert Inside(folder, monkeypatch).train().round == 3
     for home in homes(folder):
-        entries = Ledger(home / "ledger.json").entries()
-        assert [e.level for e in entries] == ["record"] * 3
+        assert [e.level for e in Ledger(home / "ledger.json").entries()] == ["record"] * 3
         assert 3.8 < Ledger(home / "ledger.json").spent("record", 1e-5) <= 4.0
     assert read_status(folder)["privacy"] == ["at most ε = 4 at δ = 1e-05, record level, 3 rounds"]
 
@@ -159,15 +155,12 @@ def encrypted(folder, **settings):
 def test_encrypted_training_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
     folder = encrypted(tmp_path / "fed", algorithm=algorithm)
     inside = Inside(folder, monkeypatch)
-    run = inside.train()
-    assert_close(run.state, reference(folder).state, rtol=1e-5, atol=1e-6)
+    assert_close(inside.train().state, reference(folder).state, rtol=1e-5, atol=1e-6)
     (line,) = read_status(folder)["privacy"]
     assert line.startswith("CKKS: degree 8192") and float(line.split()[-2]) < 1e-5
     told = [row for row in audit_lines(homes(folder)[0]) if row["kind"] == "decrypt"]
     assert told and told[0]["survivors"] == ["plant-1", "plant-2", "plant-3"]
-    key = (homes(folder)[0] / "ckks.key").read_bytes()
-    wire = b"".join(inside.wire)
-    assert key[100:200] not in wire
+    assert (homes(folder)[0] / "ckks.key").read_bytes()[100:200] not in b"".join(inside.wire)
 
 
 def test_sites_without_the_key_refuse(tmp_path):
@@ -200,5 +193,4 @@ def test_one_site_makes_the_key(tmp_path):
     found = CliRunner().invoke(app, ["federation", "key", str(home)])
     assert found.exit_code == 0 and "never to the coordinator" in found.output
     assert (home / "ckks.key").stat().st_mode & 0o777 == 0o600
-    again = CliRunner().invoke(app, ["federation", "key", str(home)])
-    assert again.exit_code != 0
+    assert CliRunner().invoke(app, ["federation", "key", str(home)]).exit_code != 0

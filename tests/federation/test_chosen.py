@@ -383,8 +383,7 @@ def test_with_a_budget_one_candidate_is_needed(terms):
     assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger
     assert "1 are agreed" in find_breach(with_dp, Task("gram", 1, BENT))
     assert "these terms have none" in find_breach(with_dp, Task("vote", 0))
-    begun = Task("vote", 4, BEGUN, trial="0/main/3")
-    assert "does not belong" in find_breach(with_dp, begun)
+    assert "does not belong" in find_breach(with_dp, Task("vote", 4, BEGUN, trial="0/main/3"))
     assert "no one-shot model" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))
     with pytest.raises(FedloreError, match="candidate/fold/rounds"):
         Trial.read("0/0")
@@ -405,8 +404,7 @@ def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, mo
         ledger = Ledger(home / "ledger.json")
         assert [entry.round for entry in ledger.entries()] == [0, 1, 2, 3]  # sums, then rounds
         assert 7.9 < ledger.spent("site", 1e-5) <= 8.0
-    said = read_status(folder)["privacy"]
-    assert any("4 rounds" in line for line in said)
+    assert any("4 rounds" in line for line in read_status(folder)["privacy"])
     assert set(own_models(folder)) == {"plant-1", "plant-2", "plant-3"}
 
 

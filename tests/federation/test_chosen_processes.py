@@ -38,7 +38,6 @@ def test_four_processes_give_each_site_the_model_of_one_process(tmp_path, masked
         close = 1e-4 if masked else 0.0
         assert mine.network == pytest.approx(other.network, abs=close)
         assert mine.weights == pytest.approx(other.weights, abs=close)
-        told = json.loads((folder / "sites" / name / "benefit.json").read_text())
-        assert told["rows"] > 0
+        assert json.loads((folder / "sites" / name / "benefit.json").read_text())["rows"] > 0
     if not masked:
         assert scores(run.rows) == scores(fitted.run.rows)

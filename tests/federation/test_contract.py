@@ -224,8 +224,7 @@ def test_the_server_still_asks_for_a_site_s_signature(link, site):
     ask = fleet_pb2.PullMessagesRequest(node=node_pb2.Node(node_id=entrance.node))
     url = f"http://{link.address}/v1/fleet/pull-messages"
     headers = {"content-type": "application/protobuf"}
-    bare = httpx.post(url, content=ask.SerializeToString(), headers=headers)
-    assert bare.status_code == 401
+    assert httpx.post(url, content=ask.SerializeToString(), headers=headers).status_code == 401
     _, stranger = site(link, "stranger")
     stranger.node = entrance.node  # another key under the number of the first
     with pytest.raises(LinkLost, match="401"):

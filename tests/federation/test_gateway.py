@@ -36,8 +36,7 @@ class Behind(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.seen.append((self.path, body, dict(self.headers)))
-        status = self.server.status.get(self.path, 200)
-        self.send_response(status)
+        self.send_response(self.server.status.get(self.path, 200))
         self.send_header("content-type", "application/protobuf")
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -42,8 +42,7 @@ def test_training_equals_the_run_in_one_process(folder, monkeypatch):
     for home in homes(folder):
         allow(home)
     inside = Inside(folder, monkeypatch)
-    run = inside.train()
-    assert_close(run.state, reference(folder).state, rtol=1e-4, atol=1e-5)
+    assert_close(inside.train().state, reference(folder).state, rtol=1e-4, atol=1e-5)
     assert read_status(folder)["privacy"] == ["veils of size 4 over 3 rounds"]
     log = (homes(folder)[0] / "audit.jsonl").read_text().splitlines()
     told = [row for row in log if '"kind": "unveil"' in row]

@@ -61,8 +61,7 @@ def test_a_run_in_one_process_trains_it(installed, tmp_path):
     path = tmp_path / "own" / "federation.toml"
     text = f'rounds = 1\n[run]\napproaches = ["FL"]\n[model]\n{WIDE}\n[algorithm]\nname = "half"\n'
     path.write_text(text + "[plan]\nepochs = 1\n")
-    done = run_federation(gather(path), tmp_path / "out")
-    assert len(done.rows) == 4
+    assert len(run_federation(gather(path), tmp_path / "out").rows) == 4
     weights, _ = read_weights(weights_path(tmp_path / "out", "FL", "plant-1"))
     assert weights["body.scale"].shape == (4,)
 

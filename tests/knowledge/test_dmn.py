@@ -327,8 +327,7 @@ def test_a_default_answers_where_no_rule_does():
     output = f'<output name="g" typeRef="string">{usual}</output>'
     for hit in ("UNIQUE", "FIRST"):
         found = only(dmn(table_xml([ASH], output, [(("> 5",), '"x"')], hit=hit)))
-        known = Knowledge.read(found.members)
-        assert answered(known, torch.tensor([[6.0], [5.0]])) == [0, 1]
+        assert answered(Knowledge.read(found.members), torch.tensor([[6.0], [5.0]])) == [0, 1]
     found = only(dmn(table_xml([ASH], output, [(("> 5",), '"x"')], hit="COLLECT")))
     assert "default" in found.fault
 
@@ -555,8 +554,7 @@ def test_the_command_names_everything_and_its_exit_code_tells(tmp_path):
     ):
         assert words in said
     assert not errors(check_file(tmp_path / "out/knowledge.toml").findings)
-    again = call("import", tmp_path / "d.dmn", tmp_path / "out")
-    assert "is not empty" in str(again.exception)
+    assert "is not empty" in str(call("import", tmp_path / "d.dmn", tmp_path / "out").exception)
     overlapping = [(("> 5",), '"x"'), (("> 4",), '"y"')]
     (tmp_path / "e.dmn").write_bytes(dmn(table_xml([ASH], ANSWER, overlapping)))
     result = call("import", tmp_path / "e.dmn", tmp_path / "two")

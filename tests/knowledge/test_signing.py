@@ -80,8 +80,7 @@ def test_trust_remarks_and_spelling_leave_it_signed(site, file, old, new):
     ],
 )
 def test_another_meaning_is_a_draft(site, file, old, new):
-    text = (site / file).read_text()
-    (site / file).write_text(text.replace(old, new))
+    (site / file).write_text((site / file).read_text().replace(old, new))
     with pytest.raises(KnowledgeError, match="is a draft: it no longer says what Ann signed"):
         check_signed(site / "knowledge.toml")
 

@@ -202,8 +202,7 @@ def test_a_formula_counts_by_its_stored_result(tmp_path):
     with zipfile.ZipFile(path, "w") as packed:
         for name, content in (parts | {sheet: stored}).items():
             packed.writestr(name, content)
-    table = read_rules(path, SCHEMA, kind="predict")
-    assert table(torch.tensor([[3.0, 0, 0]]))[0, 0] == 1
+    assert read_rules(path, SCHEMA, kind="predict")(torch.tensor([[3.0, 0, 0]]))[0, 0] == 1
 
 
 def test_a_sheet_is_found_by_name(tmp_path):

@@ -175,8 +175,7 @@ def test_the_command_audits_given_sites(tmp_path, monkeypatch):
 )
 def test_bad_input_is_named(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["leak", *arguments])
-    assert message in str(done.exception)
+    assert message in str(CliRunner().invoke(app, ["leak", *arguments]).exception)
 
 
 def observed(draw, *, m=5, k=7):

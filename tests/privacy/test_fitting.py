@@ -32,8 +32,7 @@ def test_a_budget_is_reported_and_outlives_the_run(tmp_path):
     assert [row["privacy"] for row in found.history if "privacy" in row] == list(found.privacy)
     with pytest.raises(BudgetSpent, match="after 3 answers"):
         fitted(Dp(8, 1e-5), rounds=1, ledgers=tmp_path)
-    again = fitted(Dp(100, 1e-5, noise=1.0), rounds=1, ledgers=tmp_path)
-    assert "4 rounds" in again.privacy[0]
+    assert "4 rounds" in fitted(Dp(100, 1e-5, noise=1.0), rounds=1, ledgers=tmp_path).privacy[0]
     path = tmp_path / "site-1.json"
     path.write_text(path.read_text()[:-1])
     with pytest.raises(LedgerDamaged):

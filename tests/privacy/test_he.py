@@ -324,8 +324,7 @@ def test_a_key_file_is_private_and_checked(tmp_path):
     assert he.key_fingerprint(he.read_key(path)) == name != he.key_fingerprint(KEY)
     with pytest.raises(FedloreError, match="exists already: a new key would shut the others out"):
         he.write_key(path)
-    spoiled = path.read_bytes()[:-3]
-    path.write_bytes(spoiled)
+    path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(FedloreError, match="no CKKS key of this version, or it is damaged"):
         he.read_key(path)
     path.write_bytes(bytes(he.KEY_FILE + 1))

@@ -57,8 +57,7 @@ def test_no_violation_is_an_exact_zero():
         "10.0 ± 0.0",
         "10.0 ± 0.0",
     ]
-    rare = tables([row(pov=0.0001)])
-    assert texts(rare, "Predictions outside", "FL") == ["FL", "0.0", "0.0"]
+    assert texts(tables([row(pov=0.0001)]), "Predictions outside", "FL") == ["FL", "0.0", "0.0"]
     assert [t.title for t in tables([row()])] == ["Test accuracy, %"]  # no range, no such table
 
 
@@ -84,8 +83,7 @@ def test_the_papers_numbers_stand_beside_its_own_data_only():
     for other in ({"dataset": "coke"}, {"protocol": "mine"}):
         found = tables(table(**other))
         assert not any("paper" in name for t in found for name in (t.title, *t.head))
-    honest = tables(table(kind="conformal99"))
-    assert honest[0].head[-1] == "the paper's mean (oracle ranges)"
+    assert tables(table(kind="conformal99"))[0].head[-1] == "the paper's mean (oracle ranges)"
 
 
 def test_shares_have_their_table_beside_the_papers():

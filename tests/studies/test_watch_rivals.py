@@ -20,8 +20,7 @@ def test_three_sigma_takes_the_first_fault_for_a_change_and_the_binomial_test_do
 
 
 def test_the_year_before_has_an_error_too():
-    off = errors_off(np.full(250, 0.5))
-    assert off[-1] == pytest.approx(0.5 / np.sqrt(2 / 250))
+    assert errors_off(np.full(250, 0.5))[-1] == pytest.approx(0.5 / np.sqrt(2 / 250))
 
 
 def test_a_fault_is_a_grade_that_the_rule_does_not_say():

@@ -37,8 +37,7 @@ def test_wrong_files_and_half_a_table_are_told_and_left_alone(tmp_path, name, da
     site(tmp_path)
     (tmp_path / name).write_bytes(data)
     app = make_studio(module.Workspace(find_workplace(tmp_path)))
-    whole = ask(app, "GET", "/api/desk")
-    assert whole.status_code == 200
+    assert ask(app, "GET", "/api/desk").status_code == 200
     row = {"row": {"ash": 10, "seam": "A"}}
     for path, body in (
         ("/api/data", {}),

@@ -48,8 +48,7 @@ def test_a_rule_is_suggested_in_the_tables_own_words(tmp_path):
     assert list(rule["cells"]) == ["ash"] and rule["right"] == rule["rows"]
     sign, cut = rule["cells"]["ash"].split()
     assert abs(float(cut) - 11) < 0.5 and (sign == ">") == (rule["then"] == "II")
-    wanted = sum((ash > float(cut)) == (sign == ">") for ash, _ in values)
-    assert rule["rows"] == wanted
+    assert rule["rows"] == sum((ash > float(cut)) == (sign == ">") for ash, _ in values)
 
 
 def test_a_rule_that_breaks_the_experts_own_range_is_not_accepted(tmp_path):

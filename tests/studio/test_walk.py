@@ -247,8 +247,7 @@ def test_the_lesson_is_done_by_keyboard_alone(tmp_path):
         page.wait("document.querySelector('data-view')?.innerText.includes('predict.csv')")
         assert page.complaints == []
         leave(page)
-    found = check_file(home / "knowledge.toml")
-    assert errors(found.findings) == []
+    assert errors(check_file(home / "knowledge.toml").findings) == []
     assert (home / "predict.csv").read_text().splitlines()[1] == "(13..14],,II"
 
 

@@ -101,5 +101,4 @@ def test_many_sites_find_the_law_through_the_noise_and_few_find_something_finite
     found = posterior_of(sites_of(count), torch.zeros(3).long(), [filter], noised=True)
     assert all(bool(value.isfinite().all()) for value in found.bundle().values())
     assert float(found.noise) > 0
-    law = torch.tensor([1.0, -0.5, 0.0]).double()
-    assert float((found.mean - law).abs().max()) < near
+    assert float((found.mean - torch.tensor([1.0, -0.5, 0.0]).double()).abs().max()) < near

@@ -65,8 +65,7 @@ def site(tmp_path):
         bundle = bundle_of(model, name)
         write_bundle(bundle, tmp_path / f"{name}.lore")
         write_certificate(certify(bundle), tmp_path / f"{name}.json")
-        graph = bundle_to_onnx(bundle)
-        (tmp_path / f"{name}.onnx").write_bytes(graph.SerializeToString())
+        (tmp_path / f"{name}.onnx").write_bytes(bundle_to_onnx(bundle).SerializeToString())
         return tuple(tmp_path / f"{name}.{end}" for end in ("json", "lore", "onnx"))
 
     return stored

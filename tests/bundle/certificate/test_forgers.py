@@ -117,8 +117,7 @@ def backdoor(site):
     """The range, wider in a sliver of the scope that no random row hits."""
     nodes, constants = sliver()
     made = site.node("allowed")
-    wider = make("Or", [made.input[0], "lie"], "wider")
-    site.insert("allowed", *nodes, wider, **constants)
+    site.insert("allowed", *nodes, make("Or", [made.input[0], "lie"], "wider"), **constants)
     made.input[0] = "wider"
 
 

@@ -32,8 +32,7 @@ def mixed(**settings):
 
 def test_bundle_and_graph_of_a_mixture_hold(site):
     certificate, bundle, graph = site(mixed(net=ordinal(4, 4, start="expert")))
-    said = json.loads(certificate.read_text())
-    assert said["verdict"] == "proved"
+    assert json.loads(certificate.read_text())["verdict"] == "proved"
     assert failures(certificate, bundle) == failures(certificate, graph) == []
     (zeros,) = [x for x in check(certificate, bundle) if x.what == "inside-range"]
     assert zeros.rows == 3_000 and outcome_of([zeros]) == (
@@ -63,8 +62,7 @@ def widen_by(*nodes, **constants):
 
     def change(site):
         mask = site.node("allowed")
-        wider = make("Or", [mask.input[0], "lie"], "wider")
-        site.insert("allowed", *nodes, wider, **constants)
+        site.insert("allowed", *nodes, make("Or", [mask.input[0], "lie"], "wider"), **constants)
         mask.input[0] = "wider"
 
     return change
@@ -148,8 +146,7 @@ def test_a_network_that_hears_of_others_is_refused(forger, change):
         site.insert(gate.output[0], *moved, *lie)
         gate.input[0] = chosen.input[2] = "odd"
 
-    wrong = forger(personal(), turned)
-    assert "before the scores" in wrong[WHAT]
+    assert "before the scores" in forger(personal(), turned)[WHAT]
 
 
 def _weight(value):

@@ -141,8 +141,7 @@ def test_an_ordinal_head(start, hears):
 
 
 def test_a_mixture_of_the_network_alone():
-    personal = mixture(known(), CALM, 4, members=(), expert=0.25)
-    compare(personal, CALM)
+    compare(mixture(known(), CALM, 4, members=(), expert=0.25), CALM)
 
 
 def test_a_network_without_a_weight_stays_in_the_graph():

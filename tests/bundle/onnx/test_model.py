@@ -67,8 +67,7 @@ def same(personal, x, **given):
 def test_images_go_through_convolutions(hears):
     x = torch.rand(5, 28, 28, generator=stream("images"))
     expert = MaxPool(2, from_torch(small_cnn(10, side=14, seed=3)))
-    personal = Personal(lenet5(hears=hears, seed=1), Knowledge(expert, trust=0.4))
-    same(personal, x, shape=(28, 28))
+    same(Personal(lenet5(hears=hears, seed=1), Knowledge(expert, trust=0.4)), x, shape=(28, 28))
 
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
@@ -209,8 +208,7 @@ def test_every_layer_of_a_bundle_is_known(layers):
     net = torch.nn.Sequential(*layers)
     with torch.no_grad():
         for place, values in enumerate(net.parameters()):
-            draw = stream("layers", place)
-            values.copy_(torch.rand(values.shape, generator=draw) - 0.5)
+            values.copy_(torch.rand(values.shape, generator=stream("layers", place)) - 0.5)
     same(Personal(net, Knowledge(range=RANGE, schema=SCHEMA)), rows(np.random.default_rng(0)))
 
 

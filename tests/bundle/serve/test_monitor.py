@@ -203,5 +203,4 @@ def test_a_record_of_lots_wants_the_lot_of_each_row(tmp_path):
     told = ask(app, "GET", "/monitor").json()
     assert (told["rows"], told["lots"], told["late"]) == (3, 1, 0)
     asked = ask(app, "GET", "/openapi.json").json()["paths"]["/measured"]["post"]["requestBody"]
-    one = asked["content"]["application/json"]["schema"]["anyOf"][0]
-    assert "lot" in one["required"]
+    assert "lot" in asked["content"]["application/json"]["schema"]["anyOf"][0]["required"]

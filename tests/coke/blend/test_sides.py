@@ -54,8 +54,7 @@ def test_two_models_at_once_are_as_cheap_as_the_grid_and_both_are_promised(seed)
         return
     assert found is not None and found.cost <= best + 1e-6
     assert not check(order, order.coals.shares(found.shares))
-    other = order.also[0]
-    assert other.margins(order.coals.shares(found.shares)[None])[0][0] >= 0
+    assert order.also[0].margins(order.coals.shares(found.shares)[None])[0][0] >= 0
 
 
 def test_the_checker_names_the_limit_that_is_broken():

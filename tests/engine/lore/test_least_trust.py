@@ -51,8 +51,7 @@ def test_update_raises_his_weight_to_what_a_new_file_says(world, tmp_path):
     known = home / "sites" / "east" / "knowledge.toml"
     said = typed("update", home / "west.lore", known, "--out", tmp_path / "n.lore")
     assert re.search("the ensemble's weights: .*60 %", said) and "expert" in said
-    new = read_bundle(tmp_path / "n.lore").personal
-    assert new.reliance == 0.6
+    assert read_bundle(tmp_path / "n.lore").personal.reliance == 0.6
     low = refused("update", home / "east.lore", "--trust", "0.1", "--out", tmp_path / "l.lore")
     assert "trust 0.1 is below the file's least_trust, 0.6" in low
 

@@ -461,8 +461,7 @@ def test_a_link_that_was_never_agreed_to_is_refused():
 def test_a_bare_site_is_not_shown_the_knowledge():
     clients = [client.bare() for client in federation()]
     fitted = run(clients=clients)
-    table = fitted.benefit("site-1")
-    assert "expert" not in {line.name for line in table.lines}
+    assert "expert" not in {line.name for line in fitted.benefit("site-1").lines}
     assert fitted.model("site-1").predict(clients[1].test.x).shape == (len(clients[1].test),)
 
 

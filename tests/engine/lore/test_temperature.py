@@ -71,8 +71,7 @@ def test_a_sharper_member_is_steeper_by_the_factor():
     # a bell of half the width is the bell to the fourth, far from its ends
     place = torch.tensor([9.0], dtype=torch.float64)
     wide, narrow = (normal_cells(place, torch.tensor([w]).double(), 20) for w in (2.4, 1.2))
-    steep = torch.log_softmax(4.0 * wide, 1)
-    assert torch.allclose(steep.exp(), narrow.exp(), atol=0.01)
+    assert torch.allclose(torch.log_softmax(4.0 * wide, 1).exp(), narrow.exp(), atol=0.01)
 
 
 def told_rows(rows, seed, heavy):
@@ -101,8 +100,7 @@ def test_intervals_hold_nine_of_ten_new_rows(rows, heavy):
     for seed in range(16):
         centre, told = told_rows(rows, seed, heavy)
         rms = float((told.y - centre).square().mean().sqrt())
-        width = number_width(centre, told, rms)
-        found.append(covered(*new, width))
+        found.append(covered(*new, number_width(centre, told, rms)))
         usual.append(covered(*new, rms))
     assert 0.88 <= sum(found) / 16 <= 0.945
     if heavy:

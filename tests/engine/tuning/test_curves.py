@@ -49,8 +49,7 @@ def test_the_middle_of_a_good_region_beats_a_lucky_point():
 
 def test_without_an_expert_lambda_is_nought_and_nothing_changes():
     cached = some(3)
-    bare = Cached(cached.logits, Examples(cached.known.x, cached.y))
-    assert most_hits(bare) == 0.0
+    assert most_hits(Cached(cached.logits, Examples(cached.known.x, cached.y))) == 0.0
 
 
 def test_folds_join_and_rows_without_labels_are_refused():

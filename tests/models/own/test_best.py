@@ -128,8 +128,7 @@ def test_of_many_rows_the_first_fold_chooses_mode_and_setting(monkeypatch):
     alike = predict_held_out(
         Ridge(""), see_numbers(known), target(one.mode), folds(60, seed=0), one.mode, [one.setting]
     )
-    within = known.sets.nearest(alike[0].squeeze(1))
-    assert torch.allclose(one.judged.held, within)
+    assert torch.allclose(one.judged.held, known.sets.nearest(alike[0].squeeze(1)))
 
 
 def test_numbers_are_held_out_inside_the_range(quick):
@@ -153,8 +152,7 @@ def test_numbers_are_held_out_inside_the_range(quick):
     fresh, best = numbers(500, seed=1), own.local_best("", known.y)
     assert fresh.sets.holds(best.number(fresh)).all() and sum(best.weights) == pytest.approx(1.0)
     missed = (best.number(fresh) - fresh.y).square().mean().sqrt()
-    expert = (fresh.said - fresh.y).square().mean().sqrt()
-    assert missed < 0.75 * expert
+    assert missed < 0.75 * (fresh.said - fresh.y).square().mean().sqrt()
 
 
 def test_without_an_expert_there_is_one_mode(quick):

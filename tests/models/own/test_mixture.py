@@ -62,8 +62,7 @@ def test_b_the_experts_class_has_at_least_his_weight(made):
     case, mixture, known = made
     p = mixture.probabilities(known)
     speaks = case.prior.sum(1) > 0
-    his = (p * case.prior).sum(1)[speaks]
-    assert (his >= mixture.expert * (1 - 1e-12)).all()
+    assert ((p * case.prior).sum(1)[speaks] >= mixture.expert * (1 - 1e-12)).all()
     if mixture.expert > 0.5:
         assert (mixture.predict(known) == case.prior.argmax(1))[speaks].all()
 
