@@ -95,6 +95,14 @@ def pytest_runtest_teardown(item):
     assert not WATCH.started, f"{item.nodeid} started {WATCH.started}"
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from .browser import browsing  # not on Windows
+
+    with browsing(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
 @pytest.fixture
 def short_recipe(monkeypatch):
     shorten_recipe(monkeypatch)

@@ -10,29 +10,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "fedlore"
 
 #: From the ground up: a room may import its own parts and the rooms before it.
 ROOMS = (
-    "version",
-    "errors",
-    "words",
-    "config",
-    "kernel",
-    "checker",
-    "core",
-    "answers",
-    "look",
-    "knowledge",
-    "models",
-    "algorithms",
-    "privacy",
-    "data",
-    "engine",
-    "bundle",
-    "studio",
-    "federation",
-    "experiments",
-    "experiments",
-    "report",
-    "testing",
-)
+    "version errors words config kernel checker core answers look knowledge models algorithms "
+    "privacy data engine bundle studio federation experiments experiments report testing"
+).split()
 #: A room that may import less than its place allows.
 GROUND = {"errors", "words", "kernel", "config", "answers"}
 LESS = {

@@ -28,6 +28,11 @@ from .inside import Crash, Inside, around, edited, reference, small
 
 
 @pytest.fixture
+def inside(folder, monkeypatch):
+    return Inside(folder, monkeypatch)
+
+
+@pytest.fixture
 def folder(tmp_path):
     return small(tmp_path / "fed")
 
@@ -83,8 +88,7 @@ def test_a_damaged_journal_costs_one_round_and_no_bits(tmp_path, monkeypatch, ha
     assert_close(run.state, reference(folder).state)
 
 
-def test_a_lost_server_is_waited_for(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_a_lost_server_is_waited_for(folder, inside):
     whole, lost = inside.run, []
 
     @contextmanager
@@ -106,8 +110,7 @@ def test_a_lost_server_is_waited_for(folder, monkeypatch):
     assert lost
 
 
-def test_a_quorum_is_enough_and_a_site_that_comes_back_takes_part_again(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_a_quorum_is_enough_and_a_site_that_comes_back_takes_part_again(folder, inside):
     inside.absent.add("plant-2")
 
     def back(run, seconds):
@@ -120,8 +123,7 @@ def test_a_quorum_is_enough_and_a_site_that_comes_back_takes_part_again(folder, 
     assert run.accepted == {"plant-1": 3, "plant-2": 3, "plant-3": 3}
 
 
-def test_without_a_quorum_the_run_ends_and_says_how_to_go_on(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_without_a_quorum_the_run_ends_and_says_how_to_go_on(folder, inside):
     with pytest.raises(Crash):
         inside.train(round=crash_after(1))
     inside.absent |= {"plant-1", "plant-2"}
@@ -158,8 +160,7 @@ def scaled(by):
     ],
     ids=["nan", "inf", "huge", "empty", "cut", "double"],
 )
-def test_a_bad_upload_does_not_touch_the_model(folder, monkeypatch, change, reason):
-    inside = Inside(folder, monkeypatch)
+def test_a_bad_upload_does_not_touch_the_model(folder, inside, change, reason):
     inside.wrap["plant-2"] = spoiled(change)
     run, without = inside.train(), reference(folder, lost="plant-2")
     assert_close(run.state, without.state)
@@ -201,8 +202,7 @@ def test_a_line_for_each_round_has_one_time_of_each_site():
     assert said == ["round 1/3: 2 of 2 sites merged in 3.0 s (a 99.0 s, b 99.0 s)"]
 
 
-def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_resuming_needs_a_journal_and_the_same_agreement(folder, inside):
     inside.train()
     edited(folder / "federation.toml", ("seed = 0", "seed = 1"))
     with pytest.raises(FedloreError, match="has changed since round 3"):
@@ -213,8 +213,7 @@ def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):
         inside.train(resume=True)
 
 
-def test_resuming_needs_the_same_version(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_resuming_needs_the_same_version(folder, inside, monkeypatch):
     inside.train()
     monkeypatch.setattr(terms, "fedlore_version", lambda: "0.9.0")
     with pytest.raises(FedloreError) as found:
@@ -233,8 +232,7 @@ def test_a_new_training_starts_from_nothing(tmp_path, monkeypatch):
     assert len(list((folder / "journals").iterdir())) == 1
 
 
-def test_a_full_disk_ends_the_run_with_the_last_round_safe(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_a_full_disk_ends_the_run_with_the_last_round_safe(folder, inside, monkeypatch):
     real = os.replace
 
     def full(source, target):
@@ -272,9 +270,8 @@ def test_nothing_of_a_site_travels_but_its_uploads(folder, monkeypatch):
             assert kind(number).tobytes() not in wire
 
 
-def test_a_canary_that_is_sent_is_found(folder, monkeypatch):
+def test_a_canary_that_is_sent_is_found(folder, inside):
     """The test above can fail: a site that uploads a secret is caught by the same search."""
-    inside = Inside(folder, monkeypatch)
     inside.wrap["plant-1"] = spoiled(
         lambda u: {"model": {n: t * 0 + 253.27182818 for n, t in u["model"].items()}}
     )
@@ -282,9 +279,8 @@ def test_a_canary_that_is_sent_is_found(folder, monkeypatch):
     assert np.float32(253.27182818).tobytes() in b"\n".join(inside.wire)
 
 
-def test_the_coordinator_never_opens_a_sites_folder(folder, monkeypatch):
+def test_the_coordinator_never_opens_a_sites_folder(folder, inside):
     """Sites answer from another place, so any path under sites/ is the coordinator's doing."""
-    inside = Inside(folder, monkeypatch)
     elsewhere = folder.parent / "elsewhere"
     shutil.move(folder / "sites", elsewhere)
     inside.workers = {h.name: Worker(read_kit(h)) for h in sorted(elsewhere.iterdir())}
@@ -361,8 +357,9 @@ WRITTEN += ["round-000003.journal", "shared.weights"]
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_coordinator_that_is_killed_at_any_moment_resumes(folder, monkeypatch, name, after):
-    inside = Inside(folder, monkeypatch)
+def test_a_coordinator_that_is_killed_at_any_moment_resumes(
+    folder, inside, monkeypatch, name, after
+):
     crash_at(monkeypatch, name, after=after)
     with pytest.raises(Crash):
         inside.train()
@@ -373,8 +370,7 @@ def test_a_coordinator_that_is_killed_at_any_moment_resumes(folder, monkeypatch,
     assert ("nothing is journalled yet" in lines[0]) == anew != lines[0].startswith("resuming run")
 
 
-def test_a_training_that_never_had_a_quorum_resumes_as_it_was_told_to(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_a_training_that_never_had_a_quorum_resumes_as_it_was_told_to(folder, inside):
     inside.absent |= {"plant-1", "plant-2", "plant-3"}
     with pytest.raises(QuorumLost, match=r"holds round 0: .* fedlore train --resume"):
         inside.train()
@@ -385,8 +381,7 @@ def test_a_training_that_never_had_a_quorum_resumes_as_it_was_told_to(folder, mo
     assert lines[0] == f"resuming run {began} after round 0"
 
 
-def test_false_starts_never_erase_a_finished_journal(folder, monkeypatch):
-    inside = Inside(folder, monkeypatch)
+def test_false_starts_never_erase_a_finished_journal(folder, inside, monkeypatch):
     inside.train()
     finished = Journal(folder / "journal").begun()["run"]
     kept = {p.name: p.read_bytes() for p in (folder / "journal").iterdir()}

@@ -77,27 +77,12 @@ def test_operators_bind_as_in_school(formula, wanted):
 
 @pytest.mark.parametrize(
     "formula",
-    [
-        "1 / x",
-        "log(x)",
-        "log10(x)",
-        "sqrt(x - 1)",
-        "x ** -1",
-        "(x - 8) ** (1 / 3)",
-        "exp(1000 + x)",
-        "1 / (1 / x)",
-        "exp(log(x))",
-        "min(1 / x, 5)",
-        "(1 / x) ** 0",
-        "1 ** (1 / x)",
-        "where(1 / x > 3, 1, 0)",
-        "where(1 / x < 3, 1, 0)",
-        "where(not 0 / x == 0, 1, 0)",
-        "where(0 / x != 0, 1, 0)",
-        "where(x == 0 and 1 / x > 0, 1, 0)",
-        "where(x != 0 or 1 / x > 0, 1, 0)",
-    ],
-)
+    ["1 / x", "log(x)", "log10(x)", "sqrt(x - 1)", "x ** -1", "(x - 8) ** (1 / 3)",
+     "exp(1000 + x)", "1 / (1 / x)", "exp(log(x))", "min(1 / x, 5)", "(1 / x) ** 0",
+     "1 ** (1 / x)", "where(1 / x > 3, 1, 0)", "where(1 / x < 3, 1, 0)",
+     "where(not 0 / x == 0, 1, 0)", "where(0 / x != 0, 1, 0)",
+     "where(x == 0 and 1 / x > 0, 1, 0)", "where(x != 0 or 1 / x > 0, 1, 0)"],
+)  # fmt: skip
 def test_what_is_undefined_stays_so(formula):
     assert math.isnan(at(formula, x=0.0))
 
@@ -187,15 +172,7 @@ def test_rows_in_any_memory_layout():
 
 def test_equal_parts_are_computed_once():
     formula = Formula.parse("(ash + vm) * 2 - log(ash + vm)", SCHEMA)
-    assert [step.op for step in formula.steps] == [
-        "column",
-        "column",
-        "+",
-        "number",
-        "*",
-        "log",
-        "-",
-    ]
+    assert " ".join(step.op for step in formula.steps) == "column column + number * log -"
 
 
 def test_a_formula_names_its_features():

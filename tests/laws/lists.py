@@ -4,19 +4,8 @@ import pytest
 
 from fedlore.testing.algorithm import ENGINES
 from fedlore.testing.clients import EXAMPLES
-from fedlore.testing.clients import small_recipe as recipe_for
 
 ALGORITHMS = list(EXAMPLES)
-
-__all__ = [
-    "ALGORITHMS",
-    "ENGINES",
-    "each_algorithm",
-    "each_engine",
-    "each_law",
-    "names",
-    "recipe_for",
-]
 
 
 def names(values):

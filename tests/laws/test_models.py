@@ -20,9 +20,10 @@ from fedlore.testing.clients import (
     small_federation,
     small_rows,
 )
+from fedlore.testing.clients import small_recipe as recipe_for
 from fedlore.testing.model import MODEL_LAWS, training_lowers_the_loss
 
-from .lists import each_engine, each_law, names, recipe_for
+from .lists import each_engine, each_law, names
 
 
 @dataclass(frozen=True)

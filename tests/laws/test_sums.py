@@ -10,9 +10,10 @@ from fedlore.core.one_shot import Basis, OneShot
 from fedlore.engine.one_shot import solve_sums
 from fedlore.privacy.filters import SiteFilters, guard_transport
 from fedlore.testing.clients import FEATURES, Postbox, small_federation
+from fedlore.testing.clients import small_recipe as recipe_for
 from fedlore.testing.filter import make_filter, why_not
 
-from .lists import each_engine, recipe_for
+from .lists import each_engine
 from .test_filters import FILTERS, each_filter
 
 

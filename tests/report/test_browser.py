@@ -5,17 +5,10 @@ import pytest
 from fedlore.report import write_report
 
 from ..accessible import axe, violations
-from ..browser import browsing
 from .rows import confusion, history, table
 from .test_write import EVIL
 
 pytestmark = pytest.mark.program("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with browsing(tmp_path_factory.mktemp("profile")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -80,10 +80,25 @@ def test_what_cannot_be_used_is_named():
 
 
 @parametrize_with_checks(
-    [KnowledgeClassifier(estimator=LogisticRegression()), KnowledgeRegressor(estimator=Ridge())],
+    [KnowledgeClassifier(estimator=e) for e in ("network", LogisticRegression())]
+    + [KnowledgeRegressor(estimator=e) for e in ("network", Ridge())],
     expected_failed_checks=lambda estimator: {},
 )
 def test_scikit_learn_finds_nothing(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        KnowledgeClassifier(),
+        KnowledgeRegressor(),
+        LoreClassifier(rounds=2),
+        LoreRegressor(rounds=2),
+    ],
+    expected_failed_checks=lambda estimator: {},
+)
+def test_nor_where_many_models_are_tried(estimator, check):
     check(estimator)
 
 

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from ..browser import browsing
 from .keys import (
     READY,
     copied,
@@ -25,12 +24,6 @@ pytestmark = pytest.mark.program("chromium")
 
 FIRST = "document.querySelector('rule-grid').sheet.rows[0][0]"
 FOCUSED = "document.activeElement.classList.contains('sheet')"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with browsing(tmp_path_factory.mktemp("profile")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -8,18 +8,11 @@ import pytest
 
 from fedlore.bundle import write_bundle
 
-from ...browser import browsing
 from .process import INSIST, serving
 from .sites import SCHEMA, TOKEN, grades, number
 from .test_monitor import drawn
 
 pytestmark = pytest.mark.program("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with browsing(tmp_path_factory.mktemp("profile")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

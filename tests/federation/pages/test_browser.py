@@ -7,18 +7,11 @@ import pytest
 from fedlore.federation.pages.app import PagePlace, showing_folder
 
 from ...accessible import axe, violations
-from ...browser import browsing
 from .stage import KINDS, stage
 
 pytestmark = pytest.mark.program("chromium")
 
 TWENTY = ["training"] * 5 + ["sent"] * 6 + list(KINDS)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with browsing(tmp_path_factory.mktemp("profile")) as running:
-        yield running
 
 
 def test_the_page_fits_its_window_and_complains_of_nothing(browser, tmp_path):

@@ -135,15 +135,9 @@ def test_numbers_are_held_out_inside_the_range(quick):
     known = numbers()
     own = own_numbers(known)
     assert [c.member.name for c in own.candidates] == [
-        "ridge, given the expert's answer",
-        "ridge, correcting the expert",
-        "ridge",
-        "quadratic ridge, given the expert's answer",
-        "quadratic ridge, correcting the expert",
-        "quadratic ridge",
-        "Gaussian process, given the expert's answer",
-        "Gaussian process, correcting the expert",
-        "Gaussian process",
+        f"{model}{how}"
+        for model in ("ridge", "quadratic ridge", "Gaussian process")
+        for how in (", given the expert's answer", ", correcting the expert", "")
     ]
     for candidate in own.candidates:
         assert known.sets.holds(candidate.held).all()
