@@ -21,9 +21,10 @@ from fedlore.federation.flower import messages, superlink
 from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link, Mail
 from fedlore.federation.kits import app
+from fedlore.testing.clients import small_recipe as recipe_for
 
 from ..engine.federation import federation
-from ..laws.lists import ALGORITHMS, names, recipe_for
+from ..laws.lists import ALGORITHMS, names
 from ..laws.test_algorithms import assert_close, own
 from .inprocess import FlowerInProcess
 

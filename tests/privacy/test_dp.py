@@ -29,9 +29,9 @@ from fedlore.privacy.dp.budget import (
 from fedlore.privacy.dp.filter import NoiseFilter
 from fedlore.privacy.dp.noise import gaussian, uniform
 from fedlore.privacy.filters import guard_transport
+from fedlore.testing.clients import small_recipe as recipe_for
 
 from ..engine.federation import federation
-from ..laws.lists import recipe_for
 
 ALARM = 1e-6  # the chance that a right variance is called wrong
 

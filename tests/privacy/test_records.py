@@ -20,9 +20,10 @@ from fedlore.errors import ConfigError
 from fedlore.privacy.dp.budget import Dp
 from fedlore.privacy.dp.noise import noise_for
 from fedlore.privacy.dp.records import NoisyGrads, Records, Samples, gradients_of
+from fedlore.testing.clients import small_recipe as recipe_for
 
 from ..engine.federation import CLASSES, FEATURES, federation
-from ..laws.lists import ALGORITHMS, names, recipe_for
+from ..laws.lists import ALGORITHMS, names
 from .test_dp import assert_variance, seeded
 
 DP = Dp(epsilon=8, delta=1e-5, level="record")
