@@ -3,7 +3,6 @@
 The browser is spoken to in its DevTools protocol over two pipes, so no port is opened.
 """
 
-import base64
 import fcntl
 import json
 import os
@@ -83,11 +82,6 @@ class Browser:
         script = """(() => { const field = document.getElementById(%s); field.value = %s;
             field.dispatchEvent(new Event('input')); return true; })()"""
         self.ask(script % (json.dumps(element), json.dumps(text)))
-
-    def screenshot(self, path: Path) -> None:
-        """The whole page, also what lies below the window, as a PNG file."""
-        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Send one command of the DevTools protocol and wait for its answer."""
