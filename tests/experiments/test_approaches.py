@@ -72,10 +72,7 @@ def test_every_approach_and_client_has_one_flat_row():
         (a.name, f"site-{i}") for a in APPROACHES for i in range(3)
     ]
     assert all(0 <= r["ta"] <= 1 and r["seed"] == 0 for r in rows)
-
-
-def test_whoever_carries_the_range_never_leaves_it():
-    rows = run()
+    # whoever carries the range never leaves it
     guarded = {a.name for a in APPROACHES if a.guarded}
     assert guarded == {"local best", "P-KM", "MLwKM", "FLwKM", "FL+mask", "lore"}
     assert all(r["pov"] == 0.0 for r in rows if r["approach"] in guarded)

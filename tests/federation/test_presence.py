@@ -20,6 +20,16 @@ class Clock:
         return self.now
 
 
+def begun(*names):
+    """Sites that are connected and have signed, and the clock they are seen by."""
+    clock = Clock()
+    presence = Presence(clock)
+    for number, name in enumerate(names, 1):
+        presence.connect(number, name)
+        presence.hear(name)
+    return clock, presence
+
+
 def test_a_slow_site_is_here_for_as_long_as_it_beats():
     clock = Clock()
     presence = Presence(clock)
@@ -31,12 +41,8 @@ def test_a_slow_site_is_here_for_as_long_as_it_beats():
 
 
 def test_who_hangs_up_is_lost_at_once_and_who_falls_silent_after_a_beat():
-    clock = Clock()
-    presence = Presence(clock)
-    for number, name in enumerate(("dead", "stopped")):
-        presence.connect(number, name)
-        presence.hear(name)
-    presence.disconnect(0)
+    clock, presence = begun("dead", "stopped")
+    presence.disconnect(1)
     clock.now += 2.1
     assert [presence.sites[name].here(clock.now) for name in ("dead", "stopped")] == [
         "lost",
@@ -48,10 +54,7 @@ def test_who_hangs_up_is_lost_at_once_and_who_falls_silent_after_a_beat():
 
 
 def test_a_connection_that_is_replaced_loses_nobody():
-    clock = Clock()
-    presence = Presence(clock)
-    presence.connect(1, "north")
-    presence.hear("north")
+    clock, presence = begun("north")
     presence.connect(2, "north")
     presence.disconnect(1)
     clock.now += 5.0
@@ -76,10 +79,7 @@ def test_the_gate_sees_who_comes_hangs_up_and_says_goodbye(tmp_path):
 
 
 def test_what_is_written_is_read_and_an_old_file_means_that_nobody_writes(tmp_path):
-    clock = Clock()
-    presence = Presence(clock)
-    presence.connect(1, "north")
-    presence.hear("north")
+    clock, presence = begun("north")
     presence.write(tmp_path / "presence.json", ready=True)
     server, sites, gate = read_presence(tmp_path, clock.now + 1)
     assert (server, sites, gate["refused"]) == ("up", presence.sites, 0)

@@ -65,12 +65,7 @@ def test_it_needs_nothing_but_itself(written):
     assert links and all(value.startswith("#") for value in links)
     assert not re.findall(r"url\((?!#)|@import|@font-face", html)
     assert any("default-src 'none'" in value for name, value in page.attributes)
-
-
-def test_ids_are_unique_and_every_reference_has_its_target(written):
-    path, page = written
-    assert len(page.ids) == len(set(page.ids)) > 100
-    html = path.read_text(encoding="utf-8")
+    assert len(page.ids) == len(set(page.ids)) > 100  # and every reference has its target
     wanted = set(re.findall(r'(?:url\(#|href="#)([^")]+)', html))
     assert wanted <= set(page.ids)
 
