@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def begun(*names):
+def connected_sites(*names):
     """Sites that are connected and have signed, and the clock they are seen by."""
     clock = Clock()
     presence = Presence(clock)
@@ -41,7 +41,7 @@ def test_a_slow_site_is_here_for_as_long_as_it_beats():
 
 
 def test_who_hangs_up_is_lost_at_once_and_who_falls_silent_after_a_beat():
-    clock, presence = begun("dead", "stopped")
+    clock, presence = connected_sites("dead", "stopped")
     presence.disconnect(1)
     clock.now += 2.1
     assert [presence.sites[name].here(clock.now) for name in ("dead", "stopped")] == [
@@ -54,7 +54,7 @@ def test_who_hangs_up_is_lost_at_once_and_who_falls_silent_after_a_beat():
 
 
 def test_a_connection_that_is_replaced_loses_nobody():
-    clock, presence = begun("north")
+    clock, presence = connected_sites("north")
     presence.connect(2, "north")
     presence.disconnect(1)
     clock.now += 5.0
@@ -79,7 +79,7 @@ def test_the_gate_sees_who_comes_hangs_up_and_says_goodbye(tmp_path):
 
 
 def test_what_is_written_is_read_and_an_old_file_means_that_nobody_writes(tmp_path):
-    clock, presence = begun("north")
+    clock, presence = connected_sites("north")
     presence.write(tmp_path / "presence.json", ready=True)
     server, sites, gate = read_presence(tmp_path, clock.now + 1)
     assert (server, sites, gate["refused"]) == ("up", presence.sites, 0)
