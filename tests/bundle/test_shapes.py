@@ -46,7 +46,8 @@ def kept(seed, task, tmp_path, *, mixed=False, turning=0.0):
     if mixed:
         _, ensemble, shapes, draw = mixed_site(seed, task, turning=turning)
         personal = with_members(personal, ensemble)
-    write_bundle(bundle_of(personal, "plant", schema=SCHEMA), tmp_path / f"{task}{seed}.lore")
+    bundle = bundle_of(personal, "plant", schema=SCHEMA)
+    write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
 
 
