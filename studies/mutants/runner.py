@@ -27,6 +27,7 @@ from types import CodeType, FunctionType
 from typing import TypeVar
 
 import pytest
+from hypothesis import Phase, settings
 
 from fedlore.core.statistics import wilson
 
@@ -224,8 +225,7 @@ class _Clock:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         def late(*_: object) -> None:
-            print(f"FAILED {item.nodeid}: computed for {_EACH:g} seconds", flush=True)
-            os._exit(_FAILED)
+            self._end(f"{item.nodeid}: computed for {_EACH:g} seconds")
 
         signal.signal(signal.SIGPROF, late)
         signal.setitimer(signal.ITIMER_PROF, _EACH)
@@ -233,6 +233,23 @@ class _Clock:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def pytest_collection_finish(self) -> None:
+        """One example that fails is enough: hypothesis looks for no shorter one."""
+        if self.mutant is not None:
+            settings.register_profile(
+                "mutants", settings(), phases=(Phase.explicit, Phase.generate)
+            )
+            settings.load_profile("mutants")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Killed: at once, before the seconds are over that a summary takes."""
+        if self.mutant is not None and report.failed:
+            self._end(report.nodeid)
+
+    def _end(self, told: str) -> None:
+        print(f"\nFAILED {told}", flush=True)
+        os._exit(_FAILED)
 
 
 def _fork(

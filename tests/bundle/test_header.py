@@ -1,5 +1,6 @@
 """What bundle.json says is held against the knowledge, and against itself."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from fedlore.bundle.header import (
     input_shape,
     input_values,
     read_header,
+    read_holdings,
     row_shape,
     scaling_values,
 )
@@ -135,7 +137,9 @@ def test_a_scaling_has_a_number_for_each_input_and_divides_by_what_is_positive()
     ("rows", "words"),
     [
         ([[0.5, 0.5, 0.0], [0, 1, 0], [0, 0, 1]], None),
+        ([[0.5, 0.5, 5e-7], [0, 1, 0], [0, 0, 1]], None),
         ([[0.5, 0.5, 2e-6], [0, 1, 0], [0, 0, 1]], "must be distributions"),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 0]], "must be distributions"),
         ([[1.1, -0.1, 0.0], [0, 1, 0], [0, 0, 1]], "must be distributions"),
         ([[1, 0, 0], [0, 1, 0]], "must be 3 rows of 3 numbers"),
         ([[1, 0, 0], [0, 1, 0], [0, 1]], "must be 3 rows of 3 numbers"),
@@ -145,7 +149,7 @@ def test_a_confusion_is_a_distribution_for_each_class(rows, words):
     header = replace(HEADER, confusion=rows)
     if words is None:
         heard = heard_through(KNOWN, header).prediction(torch.tensor([[5.0, 0.0]]))
-        assert heard.tolist() == [[0.5, 0.5, 0.0]]  # low ash is A
+        assert heard[0].tolist() == pytest.approx([0.5, 0.5, 0.0], abs=1e-6)  # low ash is A
         return
     with pytest.raises(Refused, match=words):
         heard_through(KNOWN, header)
@@ -173,3 +177,32 @@ def test_an_image_is_a_square_and_anything_else_a_list():
 def test_what_is_no_header_is_refused(data):
     with pytest.raises(Refused, match="is not readable|has format"):
         read_header(data)
+
+
+PROMISE = {"level": 0.9, "cut": 0.5, "rows": 10, "whose": "kept", "outside": 0}
+
+
+@pytest.mark.parametrize(
+    ("taken", "refused", "words"),
+    [
+        ({"cut": 0.0}, {"cut": -0.1}, "a cut of -0.1 from 10 rows is impossible"),
+        ({"cut": 1.0}, {"cut": 1.1}, "a cut of 1.1 from 10 rows"),
+        ({}, {"cut": math.nan}, "a cut of nan"),
+        ({"rows": 1}, {"rows": 0}, "from 0 rows is impossible"),
+        ({"outside": 10}, {"outside": 11}, "11 of 10 rows cannot be outside"),
+        ({"outside": 0}, {"outside": -1}, "-1 of 10 rows cannot be outside"),
+        ({"level": 0.99}, {"level": 1.0}, r"is not readable: .* must lie in \(0, 1\), got 1"),
+        ({"level": 0.01}, {"level": 0.0}, r"must lie in \(0, 1\), got 0"),
+        ({}, {"levle": 0.9}, "is not readable: .*'levle'"),
+    ],
+)
+def test_a_promise_that_no_rows_can_have_given_is_refused(taken, refused, words):
+    assert len(read_holdings(json.dumps([PROMISE | taken] * 64).encode())) == 64
+    with pytest.raises(Refused, match=words):
+        read_holdings(json.dumps([PROMISE | refused]).encode())
+
+
+@pytest.mark.parametrize("values", [{}, None, "a", [PROMISE] * 65, [1]])
+def test_promises_are_a_list_of_a_few(values):
+    with pytest.raises(Refused, match="a list of at most 64 cuts|is not readable"):
+        read_holdings(json.dumps(values).encode())

@@ -88,6 +88,10 @@ def test_sums_that_no_rows_can_have_are_rejected():
     bad = sums | {"sum": sums["sum"] + 1e3}
     assert "that no rows have" in judged({"moments": bad}, kind="moments")
     assert "-9 rows" in judged({"moments": sums | {"rows": -sums["rows"]}}, kind="moments")
+    one = moments(torch.ones(1, 4))  # a single row, whose square is the mean of squares
+    assert judged({"moments": one}, kind="moments") is None
+    nobody = {name: torch.zeros_like(part) for name, part in one.items()}
+    assert judged({"moments": nobody}, kind="moments") is None
 
 
 def test_a_metric_has_a_name_that_was_asked_for():
@@ -98,7 +102,7 @@ def test_a_metric_has_a_name_that_was_asked_for():
 def test_a_vote_of_more_rows_than_a_site_has_is_rejected():
     vote = {"loss": torch.tensor([9.0]).double(), "rows": torch.tensor([9.0]).double()}
     trial = Task("vote", 3, trial="0/0/3")
-    for rows, wrong in ((9, None), (5, "a vote of 9 rows from a site that says it has 5")):
+    for rows, wrong in ((9, None), (8, "a vote of 9 rows from a site that says it has 8")):
         reply = Reply("a", 3, {"vote": vote}, rows)
         assert flaw(trial, reply, wanted_of(trial, (), 4), largest=10.0) == wrong
 

@@ -262,6 +262,6 @@ def read_holdings(data: bytes) -> tuple[CoveragePromise, ...]:
                 raise Refused(f"{HOLDINGS}: {one.outside} of {one.rows} rows cannot be outside")
     except Refused:
         raise
-    except (ValueError, TypeError, RecursionError, FedloreError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, FedloreError) as error:
         raise Refused(f"{HOLDINGS} is not readable: {error}") from None
     return found
