@@ -50,6 +50,12 @@ def test_an_error_that_quotes_another_has_its_code():
     assert other.value.code == "value"
 
 
+def test_a_row_is_counted_as_its_file_does_where_there_is_one():
+    error = KnowledgeError("a.csv: data row 1: row 1 and row 3 disagree", row=1)
+    assert error.in_file == "a.csv: data row 3: row 1 and row 3 disagree"
+    assert KnowledgeError("row 1 of a table").in_file == "row 1 of a table"
+
+
 def test_the_command_line_ends_with_the_code(tmp_path):
     (tmp_path / "knowledge.toml").write_text("trusted = 3\n")
     done = fedlore("lint", "knowledge.toml", cwd=tmp_path)

@@ -19,6 +19,8 @@ _TYPES: Mapping[object, str] = {
     int: "a whole number",
     str: "text",
     bool: "true or false",
+    tuple: "a list in square brackets",
+    dict: "a table",
 }
 
 
@@ -40,24 +42,41 @@ def toml_fault(data: bytes, error: Exception) -> str:
     >>> toml_fault(b"trust = 0,3", tomllib.TOMLDecodeError("..."))
     'line 1: a number has a point and no comma: trust = 0.3'
     """
+    lines = data.decode("utf-8-sig", "replace").rstrip().splitlines()
     found = re.search(r"line (\d+)", str(error))
-    at = int(found[1]) if found else 0
-    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+    at = int(found[1]) if found else len(lines)
+    for number, line in enumerate(lines, 1):
         if comma := re.fullmatch(r"\s*([\w.-]+)\s*=\s*([+-]?\d+),(\d+)\s*(#.*)?", line):
             plain = f"{comma[1]} = {comma[2]}.{comma[3]}"
             return f"line {number}: a number has a point and no comma: {plain}"
-        if number == at and (words := _slip(line)):
+        twice = str(error).startswith(("Cannot overwrite", "Cannot declare"))
+        if number == at and (words := _doubled(line) if twice else _slip(line)):
             return f"line {number}: {words}"
     return str(error)
 
 
+def _doubled(line: str) -> str:
+    """What to do about a key or table that stands there already."""
+    name, equals, _ = (part.strip() for part in line.partition("="))
+    if equals:
+        return f"'{name}' is set twice: keep one of the two lines"
+    if re.fullmatch(r"\[[\w.-]+\]", name):
+        two = f"a table that may be repeated has two brackets: [{name}]"
+        return f"{name[1:-1]} is set further up: keep one of the two, or, {two}"
+    return f"{name} has another meaning further up: keep one of the two"
+
+
 def _slip(line: str) -> str:
     """What is wrong with the line that a parser stumbled over; nothing where that is not clear."""
-    name, _, value = (part.strip() for part in line.partition("="))
+    name, equals, value = (part.strip() for part in line.partition("="))
     if set(line) & set("\u201c\u201d\u201e"):
         return 'these are not plain quotation marks: "text"'
-    if re.fullmatch(r"\[[\w.-]+\]", name) and not value:
-        return f"{name} stands here twice; a table that may be repeated has two brackets: [{name}]"
+    if equals and not value:
+        return f"{name} has no value"
+    if not equals and (colon := re.fullmatch(r"([\w-]+)\s*:\s*(.+)", name)):
+        return f"a key and its value have = between them: {colon[1]} = {colon[2]}"
+    if re.fullmatch(r"[+-]?(\.\d+|\d+\.)", value):
+        return f"a number has digits on both sides of its point: {name} = 0.3"
     if re.fullmatch(r"(yes|no|on|off|True|False)\b.*", value):
         return f"it is true or false, in small letters: {name} = true"
     if re.fullmatch(r"[\d.]+ *%.*", value):
@@ -145,5 +164,11 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
     exact = isinstance(hint, type) and origin is None and isinstance(value, hint)
     if exact and (hint is bool or not isinstance(value, bool)):  # True is no number here
         return value
-    wanted = _TYPES.get(hint) or getattr(hint, "__name__", hint)
+    if hint in (int, float) and type(value) is str and _is_number(value):
+        raise ConfigError(f"{where} must be a number, without quotation marks: {value}")
+    wanted = _TYPES.get(hint) or _TYPES.get(origin) or getattr(hint, "__name__", hint)
     raise ConfigError(f"{where} must be {wanted}, got {value!r}")
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", text) is not None

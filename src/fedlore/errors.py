@@ -6,6 +6,7 @@ raises it (`_FAULT = "..."`), and by the general classes below.
 """
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable
 from typing import ClassVar, Self
@@ -19,6 +20,7 @@ class FedloreError(ValueError):
     general: ClassVar[str] = "value"  # the code where nothing below is more specific
     kind: ClassVar[str | None] = None  # the code of a class that stands for one kind of fault
     _given: str | None = None
+    row: int | None = None  # of a tensor, where the message names one
     _module = ""
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
@@ -26,10 +28,24 @@ class FedloreError(ValueError):
         made._module = sys._getframe(1).f_globals.get("__name__", "")
         return made
 
-    def __init__(self, *args: object, code: str | None = None) -> None:
+    def __init__(self, *args: object, code: str | None = None, row: int | None = None) -> None:
         super().__init__(*args)
+        self.row = row
         if code is not None:
             self._given = code
+
+    @property
+    def in_file(self) -> str:
+        """The message with the row as its file counts: the titles are row 1.
+
+        >>> KnowledgeError("first row 30 has no class", row=30).in_file
+        'first row 32 has no class'
+        """
+        text = str(self)
+        at = None if self.row is None else re.search(rf"\brow {self.row}\b", text)
+        if self.row is None or at is None:
+            return text
+        return f"{text[: at.start()]}row {self.row + 2}{text[at.end() :]}"
 
     @property
     def code(self) -> str:
@@ -68,7 +84,9 @@ _LONGEST = 100  # letters of a name that a message repeats
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """A message for a name that does not exist, with the nearest one that does."""
     options = sorted(known)
-    near = difflib.get_close_matches(name, options, n=1)
+    plain = name.strip().casefold()
+    near = [one for one in options if one.strip().casefold() == plain]
+    near = near or difflib.get_close_matches(name, options, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(options)}"
     shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
     return f"unknown {what} '{shown}'{hint}"

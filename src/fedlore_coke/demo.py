@@ -260,6 +260,8 @@ def new(
 ) -> None:
     """Write a federation to start from: four simulated plants, or one like your own rows."""
     screen, left_out = current_screen(), dict[str, str]()
+    if like is None and label is not None:
+        raise ConfigError("--label needs --like, your own rows: fedlore new FOLDER --like ROWS.csv")
     if like is None:
         sites = write_starter(folder)
     elif label is None:

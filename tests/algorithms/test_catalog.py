@@ -44,6 +44,7 @@ def test_settings_go_through():
     ("name", "settings", "message"),
     [
         ("fedavgg", {}, "unknown algorithm 'fedavgg'; did you mean 'fedavg'?"),
+        ("FedProx", {}, "fedprox is fedavg with settings = { prox = 0.1 }"),
         ("adam", {}, "known: alone, apfl, ditto"),
         ("fedavg", {"proxy": 1.0}, r"\[fedavg\] unknown key 'proxy'; did you mean 'prox'"),
         ("fedavg", {"prox": "a"}, "prox must be a number, got 'a'"),

@@ -120,13 +120,18 @@ def test_rows_without_a_score_are_counted_not_fatal(world, task, tmp_path):
     assert left_out in typed("update", bundle, "--trust", "0.5", "--data", rows, "--out", changed)
 
 
-def test_labels_beyond_the_bounds_are_said_at_prediction(tmp_path_factory, tmp_path):
+def test_labels_beyond_the_bounds_are_counted_by_all_that_read_labels(tmp_path_factory, tmp_path):
     world, rows = made(tmp_path_factory.getbasetemp(), "number"), tmp_path / "rows.csv"
     lines = write_rows(rows, "number", 9, rows=20).read_text().splitlines()
     lines[4] = lines[4].rpartition(",")[0] + ",99"
     rows.write_text("\n".join(lines) + "\n")
-    said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--score")
-    assert "rows.csv: 1 labels lie beyond the bounds 0 to 20" in said
+    bundle = world / "east.lore"
+    for call in (
+        ("predict", bundle, rows, "--out", tmp_path / "a.csv", "--score"),
+        ("update", bundle, "--trust", "0.5", "--data", rows, "--out", tmp_path / "n.lore"),
+        ("monitor", bundle, rows, "--record", tmp_path / "record.monitor"),
+    ):
+        assert "rows.csv: 1 label lies beyond the bounds 0 to 20, which no answer" in typed(*call)
 
 
 def test_certify(world, task, tmp_path):

@@ -182,3 +182,23 @@ def test_an_order_that_names_give_is_written_down(tmp_path):
     text = "a,y\n" + "".join(f"{i / 7},stage {i % 4 + 1}\n" for i in range(30))
     (tmp_path / "rows.csv").write_text(text)
     assert "\nordered = true" in draft_knowledge(read_cells(tmp_path / "rows.csv"), "y").text
+
+
+def test_a_column_with_an_infinite_number_is_left_out_and_says_so(tmp_path):
+    rows = tmp_path / "rows.csv"
+    lines = [f"{i / 7:.2f},{'inf' if i == 4 else i * i},{'uv'[i % 2]}" for i in range(40)]
+    rows.write_text("\n".join(["a,b,y", *lines]) + "\n")
+    draft = draft_knowledge(read_cells(rows), "y", name="rows.csv")
+    assert draft.left_out == {"b": "1 of its cells are infinite"} and draft.features == 1
+
+
+def test_a_label_in_other_letters_is_guessed(tmp_path):
+    with pytest.raises(FedloreError, match="unknown column 'CLASS '; did you mean 'class'"):
+        draft_knowledge(read_cells(semicolons(tmp_path / "rows.csv")), "CLASS ")
+
+
+def test_a_new_federation_like_rows_needs_both_the_rows_and_the_label(tmp_path):
+    for said in (["--label", "y"], ["--like", str(semicolons(tmp_path / "rows.csv"))]):
+        done = CliRunner().invoke(app, ["new", str(tmp_path / "f"), *said])
+        assert done.exit_code and "needs" in str(done.exception)
+        assert not (tmp_path / "f").exists()

@@ -66,7 +66,7 @@ def test_strict_stops(federation):
 def test_bounds_that_cap_test_rows_are_said(tmp_path):
     site(tmp_path, "a", lambda i: f"{i % 7},{i % 5},{i % 3},{i % 11}", top=NUMBER, then="<= 30")
     (tmp_path / "sites" / "a" / "test.csv").write_text("a,b,c,y\n" + "1,2,3,4\n" * 9 + "1,2,3,70\n")
-    assert "a: test.csv: 1 labels lie beyond the bounds 0 to 30" in run(tmp_path).out
+    assert "a: test.csv: 1 label lies beyond the bounds 0 to 30" in run(tmp_path).out
 
 
 def test_columns_that_teach_nothing_are_found():

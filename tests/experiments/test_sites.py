@@ -88,7 +88,7 @@ DIFFERENCES = {
     "missing": (replace(SCHEMA, features=(Feature("ash"), MINE)), "missing of 'ash': mean; refuse"),
     "levels": (
         replace(SCHEMA, features=(ASH, replace(MINE, levels=("a",)))),
-        "levels of 'mine': ('a', 'b'); ('a',)",
+        "levels of 'mine': a, b; a",
     ),
     "unit": (replace(SCHEMA, features=(replace(ASH, unit="%"), MINE)), None),
 }

@@ -99,3 +99,12 @@ def test_a_value_on_the_bound_of_the_scope_is_inside_it(tmp_path):
     found = check_file(folder(tmp_path, RANGE_ONLY))
     found = check_data(found, data((5, 0.7, 0, 1), (16, 1.7, 2, 0)), "rows.csv")
     assert "out-of-scope" not in {f.kind for f in found.findings}
+
+
+def test_rows_that_rules_cannot_answer_are_counted_as_in_their_file(tmp_path):
+    text = RANGE_ONLY.replace('formula = "0"', 'table = "predict.csv"\nhit = "unique"')
+    said = "ash,Ro,then\n> 12,,III\n,> 1.4,II\n"
+    found = check_file(folder(tmp_path, text, predict=said, limits="ash,then\n> 99,I\n"))
+    found = check_data(found, data((8, 1.0, 0, 1), (13, 1.5, 0, 0)), "rows.csv")
+    (said,) = [f.message for f in found.findings if f.kind == "data"]
+    assert "data row 3: row 2 and row 3 hit" in said

@@ -198,3 +198,18 @@ def test_a_model_that_sees_all_columns_sees_those_of_its_own_file(tmp_path, monk
     assert known.annotate(Examples(x)).prior.argmax(1).tolist() == [0, 1]
     turned = Knowledge.read(tmp_path / "knowledge.toml", asked[::-1])
     assert turned.schema.names == ("ash", "Ro")  # another order is refused where sites meet
+
+
+@pytest.mark.parametrize("line", ['trust = "auto"', 'trust = 0.3\nreliance = "auto"'])
+def test_trust_left_to_rows_is_refused_with_what_to_write(tmp_path, line):
+    said = r"remove the line for the recipe lore, .* fedlore tune --write enters a number"
+    with pytest.raises(KnowledgeError, match=said) as found:
+        Knowledge.read(folder(tmp_path, FILE.replace("trust = 0.3", line)))
+    assert found.value.code == "trust"
+
+
+def test_knowledge_is_shown_in_one_short_line(tmp_path):
+    shown = repr(Knowledge.read(folder(tmp_path)))
+    assert shown.startswith("Knowledge(prediction=FirstOf(Table, ") and len(shown) < 150
+    assert shown.endswith("ConformalRange), trust=0.3, 3 features, 3 classes)")
+    assert repr(Knowledge(range=lambda x: x)) == "Knowledge(range=<lambda>, trust=0)"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..core.plugins import load_all, make_named
+from ..errors import ConfigError
 from .base import Algorithm
 from .ditto import Apfl, Ditto
 from .fedavg import Alone, FedAvg
@@ -55,6 +56,8 @@ def make(name: str, **settings: Any) -> Algorithm:
     Traceback (most recent call last):
     fedlore.errors.ConfigError: unknown algorithm 'scafold'; did you mean 'scaffold'?
     """
+    if name.lower() == "fedprox":
+        raise ConfigError("fedprox is fedavg with settings = { prox = 0.1 }")
     return make_named("algorithm", name.lower(), settings, ALGORITHMS, _GROUP)
 
 

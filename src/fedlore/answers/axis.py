@@ -103,7 +103,8 @@ class Classes:
             row = int((~legal).nonzero()[0])
             raise KnowledgeError(
                 "a P-KM row must be one-hot, a distribution, or zero to abstain: "
-                f"row {row} is {[round(v, 4) for v in rows[row].tolist()]}"
+                f"row {row} is {[round(v, 4) for v in rows[row].tolist()]}",
+                row=row,
             )
         return rows
 
@@ -116,9 +117,11 @@ class Classes:
             allowed = allowed.bool()
         none = self.empty(allowed)
         if none.any():
+            row = int(none.nonzero()[0])
             raise KnowledgeError(
                 f"an R-KM row must allow at least one class: {int(none.sum())} rows are empty, "
-                f"first row {int(none.nonzero()[0])}"
+                f"first row {row}",
+                row=row,
             )
         return allowed
 
@@ -174,10 +177,11 @@ class Classes:
             return rows  # rows to drop are known by their range
         out = find_outside(rows.allowed, rows.y)
         if out.any():
+            row = int(out.nonzero()[0])
             raise KnowledgeError(
-                f"{int(out.sum())} labels lie outside their range, first row "
-                f"{int(out.nonzero()[0])} (policy outside = error; widen and drop are the "
-                "alternatives)"
+                f"{int(out.sum())} labels lie outside their range, first row {row} "
+                "(policy outside = error; widen and drop are the alternatives)",
+                row=row,
             )
         return rows
 
@@ -265,7 +269,8 @@ class Line:
             ends = f"{allowed.lower[row].tolist()} to {allowed.upper[row].tolist()}"
             raise KnowledgeError(
                 f"a set must hold a number in [{low!r}, {high!r}]: {int(none.sum())} do not, "
-                f"first row {row} is {ends} (policy empty = error; all is the alternative)"
+                f"first row {row} is {ends} (policy empty = error; all is the alternative)",
+                row=row,
             )
         return inside
 
@@ -308,7 +313,8 @@ class Line:
             raise KnowledgeError(
                 f"{int(out.sum())} labels lie outside their set, first row {row} with "
                 f"{float(rows.y[row])!r} (policy outside = error; widen and drop are the "
-                "alternatives)"
+                "alternatives)",
+                row=row,
             )
         if out.all():
             raise FedloreError("every label is outside its set: nothing is left to learn")

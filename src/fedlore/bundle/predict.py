@@ -110,6 +110,23 @@ class ScorableRows:
         args = {"rows": sorted(self.left_out), "why": self.left_out[first]}
         return Finding("warning", "unscored", Place(self.file, row=first), args)
 
+    def remarks(self, bundle: Bundle) -> list[str]:
+        """What whoever reads scores should know of the rows."""
+        found = self.finding
+        said = [] if found is None else [f"{found.place}: {found.message}"]
+        return said + list_beyond(bundle, self.y, self.file)
+
+
+def list_beyond(bundle: Bundle, y: Tensor, file: str) -> list[str]:
+    """That labels lie beyond the bounds of the number, if any do: no answer reaches them."""
+    bins = bundle.personal.knowledge.bins
+    beyond = 0 if bins is None else int(((y < bins.lower) | (y > bins.upper)).sum())
+    if bins is None or not beyond:
+        return []
+    args = {"count": beyond, "lower": bins.lower, "upper": bins.upper}
+    found = Finding("warning", "label-beyond", Place(file), args)
+    return [f"{file}: {found.message}, which no answer reaches: {found.suggestion}"]
+
 
 def read_scored(bundle: Bundle, path: str | Path, *, form: FileForm | None = None) -> ScorableRows:
     """Labelled rows to score a bundle by; those that cannot be used are counted, not fatal."""

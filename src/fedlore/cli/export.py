@@ -192,8 +192,8 @@ def update_command(
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
         rows = read_scored(old, data)
-        if rows.finding is not None:
-            screen.remark(f"{rows.finding.place}: {rows.finding.message}")
+        for said in rows.remarks(new):
+            screen.remark(said)
         before, after = (score_bundle(one, rows) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         scores = {"before": before, "after": after}

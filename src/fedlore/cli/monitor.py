@@ -14,7 +14,7 @@ from ..bundle.monitor.report import (
     say_alarms,
     write_monitor_page,
 )
-from ..bundle.predict import read_labelled
+from ..bundle.predict import list_beyond, read_labelled
 from ..core.store import write_whole
 from ..data.rows import read_column
 from .options import (
@@ -80,6 +80,8 @@ def monitor_command(
     if metrics is not None:
         write_whole(metrics, report_metrics(report, found.client))
     out = current_screen()
+    for said in list_beyond(found, rows.y, measured.name):
+        out.remark(said)
     out.say(f"{report.new} new rows, {report.rows} in {place}")
     out.show(list_judgements(report, most=8))
     for line in say_alarms(report):

@@ -112,7 +112,7 @@ def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
     except ValueError as error:  # a zero in its name
         raise ConfigError(f"{str(path)!r} is not a path: {error}") from None
     if not there:
-        raise ConfigError(f"there is no '{path}'{_near(path)}; {PATH_KINDS[kinds[0]][1]}")
+        raise ConfigError(f"there is no '{path}'{_near(path) or f'; {PATH_KINDS[kinds[0]][1]}'}")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise ConfigError(f"'{path}' cannot be read: its owner must allow it (chmod u+r)")
     found = recognise(path)

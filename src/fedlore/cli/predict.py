@@ -29,7 +29,6 @@ from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
-from ..words import say_finding
 from .options import (
     AsOfOption,
     DecimalOption,
@@ -123,14 +122,8 @@ def predict_command(
     diagram: list[ReliabilityBin] = []
     if score:
         rows = read_scored(found, file, form=form)
-        if rows.finding is not None:
-            screen.aside(f"{rows.finding.place}: {rows.finding.message}")
-        if (bins := found.personal.knowledge.bins) is not None:
-            beyond = int(((rows.y < bins.lower) | (rows.y > bins.upper)).sum())
-            if beyond:
-                said = {"count": beyond, "lower": bins.lower, "upper": bins.upper}
-                message, remedy = say_finding("label-beyond", "", said)
-                screen.aside(f"{file.name}: {message}, which no answer reaches: {remedy}")
+        for said in rows.remarks(found):
+            screen.aside(said)
         scores = score_bundle(found, rows)
         _score(scores, score_classes(found, rows), screen)
         diagram = bundle_reliability(found, rows)

@@ -151,7 +151,8 @@ def _show(
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
         screen.say(f"lore chose: {chosen}")
-        screen.say(_expert_weights(gathering, out))
+        if weights := _expert_weights(gathering, out):
+            screen.say(weights)
     if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
         screen.remark(f"local best: {local_best_words()}")
     _tell_benefit(gathering, out, screen)
@@ -197,13 +198,15 @@ def _tell_benefit(gathering: Gathering, out: Path, screen: Screen) -> None:
 
 
 def _expert_weights(gathering: Gathering, out: Path) -> str:
-    """How far lore trusts each expert, and what decides it."""
+    """How far lore trusts each expert, and what decides it; nothing where there is none."""
     shares = []
     for client in gathering.clients:
         weights = (_benefit(out, client.id) or {}).get("weights")
         if weights is not None and client.knowledge.prediction is not None:
             shares.append((client.id, float(weights.get("expert", 0.0))))
-    said = ", ".join(f"{name} {share:.2f}" for name, share in shares) or "no site has one"
+    if not shares:
+        return ""
+    said = ", ".join(f"{name} {share:.2f}" for name, share in shares)
     if len(shares) > MANY:
         low, _, middle, _, high = quartiles([share for _, share in shares])
         said = f"{low:.2f} to {high:.2f}, {middle:.2f} in the middle"

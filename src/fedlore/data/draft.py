@@ -76,6 +76,8 @@ class CellTable:
     def words_among_numbers(self, column: int) -> str:
         """What keeps a column from being one of numbers, where most of its cells are."""
         values, wrong = number_cells(self.columns[column], self.decimal)
+        if not wrong:  # inf reads as a number
+            return f"{np.isinf(values).sum()} of its cells are infinite"
         if len(wrong) > np.isfinite(values).sum():
             return ""
         first = self.columns[column][min(wrong)]

@@ -73,7 +73,7 @@ def _by_line(known: Knowledge, rows: Examples | Measured, file: Path) -> Iterato
         yield
     except KnowledgeError:
         for one in errors(check_data(Checkup([], known), rows, str(file)).findings):
-            raise KnowledgeError(f"{one.place}: {one.message}; {one.suggestion}") from None
+            raise KnowledgeError(str(one).removeprefix(f"{one.severity}: ")) from None
         raise
 
 
@@ -158,7 +158,9 @@ def find_difference(own: Schema, other: Schema) -> str | None:
     for one, two in zip(own.features, other.features, strict=True):
         for key in ("levels", "other", "missing"):
             if getattr(one, key) != getattr(two, key):
-                found = f"{key} of '{one.name}': {getattr(one, key)}; {getattr(two, key)}"
+                said = [getattr(side, key) for side in (one, two)]
+                said = [", ".join(v) if key == "levels" else v for v in said]
+                found = f"{key} of '{one.name}': {said[0]}; {said[1]}"
                 hint = " (one of them does not have it: let all say the same of its missing values)"
                 return found + (hint if key == "missing" and one.have != two.have else "")
     return None

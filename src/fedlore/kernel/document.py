@@ -328,7 +328,10 @@ def check_spread(spread: float) -> None:
 def check_edges(edges: Sequence[float]) -> None:
     """Refuse edges that do not rise in single precision, because rows come in it."""
     if not edges or not all(map(math.isfinite, edges)):
-        raise KnowledgeError(f"there must be one or more finite edges, got {tuple(edges)}")
+        raise KnowledgeError(
+            "there must be one or more finite edges that cut numbers into classes, such as "
+            f"edges = [55, 60], got {tuple(edges)}"
+        )
     with np.errstate(over="ignore"):
         single = np.array(edges, np.float32).tolist()
     for place in range(1, len(edges)):

@@ -72,10 +72,12 @@ class AllOf(_Combined):
 
     def _refuse(self, word: str, place: int, none: Tensor) -> None:
         before = " and ".join(_name(self.parts, i) for i in range(place))
+        row = int(none.nonzero()[0])
         raise KnowledgeError(
             f"{_name(self.parts, place)} leaves no {word} of what {before} allow"
             f"{'s' if place == 1 else ''} in {int(none.sum())} rows, first row "
-            f"{int(none.nonzero()[0])} (empty = error; first and all are the alternatives)"
+            f"{row} (empty = error; first and all are the alternatives)",
+            row=row,
         )
 
 

@@ -112,11 +112,22 @@ def read_document(
     """
     files, name = files_at(where)
     with naming(name):
-        document = build(KnowledgeDocument, toml_in(files, name))
+        document = build(KnowledgeDocument, _check_auto(toml_in(files, name)))
         document = replace(document, features=fill_features(document.features, asked))
         if not unchecked:
             document.check()
     return document
+
+
+def _check_auto(values: dict[str, Any]) -> dict[str, Any]:
+    """Refuse trust = "auto", which Python's `fit` knows, with what a file says in its place."""
+    if "auto" in (values.get("trust"), values.get("reliance")):
+        raise KnowledgeError(
+            'trust is a number from 0 to 1, not "auto": remove the line for the recipe lore, where '
+            "a site's rows decide; for the others fedlore tune --write enters a number",
+            code="trust",
+        )
+    return values
 
 
 def read_parts(

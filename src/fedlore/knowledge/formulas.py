@@ -430,7 +430,8 @@ class FormulaRange(Limits):
                 row = int(far.nonzero()[0])
                 raise KnowledgeError(
                     f"the lower formula exceeds the upper one in {int(far.sum())} rows, first row "
-                    f"{row}: {float(low[row]):g} > {float(high[row]):g}"
+                    f"{row}: {float(low[row]):g} > {float(high[row]):g}",
+                    row=row,
                 )
             low, high = torch.minimum(low, high), torch.maximum(low, high)
             low, high = low.masked_fill(far, -torch.inf), high.masked_fill(far, torch.inf)

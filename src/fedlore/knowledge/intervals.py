@@ -41,7 +41,8 @@ class Between(Limits):
             row = int(crossed.nonzero()[0])
             raise KnowledgeError(
                 f"the lower side exceeds the upper one in {int(crossed.sum())} rows, first row "
-                f"{row}: {float(low[row])!r} > {float(high[row])!r}"
+                f"{row}: {float(low[row])!r} > {float(high[row])!r}",
+                row=row,
             )
         return Sets.of(low, high)
 

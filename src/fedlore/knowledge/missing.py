@@ -133,7 +133,7 @@ def check_values(x: Tensor, schema: Schema | None) -> None:
     found = "is missing" if value != value else f"has {value:g}, which is not one of its values"
     more = int((~good).any(1).sum()) - 1
     others = f" ({more} rows after it cannot be used either)" if more else ""
-    raise KnowledgeError(f"data row {row}: column {name} {found}{others}")
+    raise KnowledgeError(f"data row {row}: column {name} {found}{others}", row=row)
 
 
 def hide_others(x: Tensor, schema: Schema | None) -> Tensor:

@@ -95,6 +95,18 @@ class Knowledge:
             if value not in kinds:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
 
+    def __repr__(self) -> str:
+        """One line: columns and rules stand in its file."""
+        models = (("prediction", self.prediction), ("range", self.range))
+        parts = [f"{name}={_kind_words(model)}" for name, model in models if model is not None]
+        parts += [f"trust={self.trust:g}"]
+        parts += [] if self.reliance is None else [f"reliance={self.reliance:g}"]
+        if self.schema is not None:
+            parts.append(f"{len(self.schema.features)} features")
+            about = f"{len(self.schema.classes)} classes"
+            parts.append(about if self.line is None else f"a number, {about} as bins")
+        return f"Knowledge({', '.join(parts)})"
+
     @staticmethod
     def read(
         where: Where, asked: Sequence[Feature] = (), *, as_of: date | str | None = None
@@ -275,10 +287,17 @@ class Knowledge:
         if not count:
             return said, 0
         if self.conflict == "error":
+            row = int(conflicts.nonzero()[0])
             raise KnowledgeError(
-                f"the P-KM leaves the range in {count} rows, first row "
-                f"{int(conflicts.nonzero()[0])}"
+                f"the prediction leaves the range in {count} rows, first row {row}", row=row
             )
         if self.conflict == "abstain":
             return axis.silence(said, conflicts), count
         return axis.choose(conflicts, axis.move_inside(said, allowed), said), count
+
+
+def _kind_words(model: Any) -> str:
+    """What kind of model it is; of several, how they are combined."""
+    kind = getattr(model, "__name__", None) or type(model).__name__
+    many = getattr(model, "parts", ())
+    return f"{kind}({', '.join(map(_kind_words, many))})" if many else kind

@@ -110,7 +110,8 @@ def overview(name: str, rows: Sequence[Row], metric: str = "") -> TextTable:
     named = {name: text for name, text in SHORT.items() if name in by_approach(rows)}
     if named:
         notes.append("; ".join(f"{name}: {text}" for name, text in named.items()))
-    title = f"{name}: {shown.words} | outside the range, %"
+    bound = any(row.get("pov") is not None for row in rows)
+    title = f"{name}: {shown.words}" + (" | outside the range, %" if bound else "")
     head = _QUARTILES if len(clients) > MANY else clients
     return TextTable.of(title, ("approach", *head, "mean"), body, notes)
 

@@ -30,6 +30,11 @@ def rows():
     return x, y.double().unsqueeze(1), torch.randn(200, 4, generator=draw)
 
 
+def test_no_rows_have_no_values(rows):
+    x, y, _ = rows
+    assert ExtraTrees("", seed=5, trees=3).fit(x, y, 3)(x[:0]).shape == (0, 1)
+
+
 def standard(y):
     return (y.squeeze(1) - y.mean()) / y.std(correction=0)
 

@@ -64,7 +64,7 @@ def lint_data(
             found += check_shapes(known.shapes, data.x, data.y, file)
             found += check_trust(known, data, file)
     except KnowledgeError as error:
-        found.append(Finding("error", "data", Place(file), {"error": str(error)}))
+        found.append(Finding("error", "data", Place(file), {"error": error.in_file}))
     return found, audit
 
 

@@ -220,7 +220,8 @@ class Table:
             return
         row = int(bad.nonzero()[0])
         hit = self.hits(x[row : row + 1])[0].nonzero().flatten().tolist()
-        raise KnowledgeError(f"{self.place}: data row {row}: {self.labels(hit)} hit and {why}")
+        text = f"{self.place}: data row {row}: {self.labels(hit)} hit and {why}"
+        raise KnowledgeError(text, row=row)
 
     def _check(self, rule: Rule, label: str) -> None:
         columns = [column for column, _ in rule.conditions]

@@ -58,7 +58,7 @@ class Trees:
             value = flat.index_select(0, feature.index_select(0, node).add_(first))
             above = value > threshold.index_select(0, node)
             node = child.index_select(0, node).add_(above)
-        ends = self.child.long().index_select(0, node).view(len(x), -1)
+        ends = self.child.long().index_select(0, node).view(len(x), len(self.roots))
         leaves = self.values[ends].double()  # (n, t, w)
         if self.values.shape[1] > 1 or len(self.base) == 1:
             return leaves.sum(1)
