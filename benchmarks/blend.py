@@ -13,6 +13,7 @@ import resource
 import statistics
 import time
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import scipy
@@ -20,13 +21,13 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.core.nets import mlp
-from fedlore.core.one_shot import OneShotModel
+from fedlore.core.one_shot import OneShotModel, solve
 from fedlore.core.rng import key
 from fedlore.core.scaler import Scaler, from_moments
-from fedlore.core.tree import mean
+from fedlore.core.tree import add, mean
 from fedlore.engine import Client
 from fedlore.engine.lore import default_space
-from fedlore.engine.one_shot import one_shot_rows, posterior_of
+from fedlore.engine.one_shot import one_shot_rows
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.models.classifier import Personal
 from fedlore.models.ensemble import Ensemble, OneShotMember
@@ -78,8 +79,9 @@ def doubting(seed: int) -> Personal:
     scaler = from_moments(mean(({"m": c.sums()}, 1.0) for c in clients)["m"])
     one_shot = default_space(17, ordered=True).one_shot
     rows = {c.id: one_shot_rows(c, one_shot, scaler, classes=20) for c in clients}
-    found = posterior_of(rows, one_shot.basis.groups(one_shot.columns(17)))
-    member = OneShotMember(OneShotModel(one_shot, found, rows["plant-2"].home, 20), scaler)
+    total = reduce(add, (one.sums() for one in rows.values()))
+    found = solve(total, one_shot.basis.groups(one_shot.columns(17)))
+    member = OneShotMember(OneShotModel(one_shot, found, rows["plant-2"].home(found), 20), scaler)
     ensemble = Ensemble((member,), (1.0,), 0.0)
     return Personal(mlp(17, 20, hidden=()), clients[1].knowledge, scaler=scaler, ensemble=ensemble)
 

@@ -200,12 +200,10 @@ class Work(Protocol):
     @property
     def lr(self) -> float:
         """The step size of this round."""
-        ...
 
     @property
     def reach(self) -> float | Tensor:
         """The sum of step sizes of a full `descend`, () or (m,)."""
-        ...
 
     def descend(
         self,
@@ -222,7 +220,6 @@ class Work(Protocol):
         (an explicit one explodes above 2/lr): with v the velocity,
         v <- (momentum·v + grad + shift + pull·(params - anchor)) / (1 + lr·pull).
         """
-        ...
 
     def walk(self, points: Payload, slopes: Slopes) -> Payload:
         """SGD on several points at once, over the same batches as `descend`.
@@ -230,11 +227,9 @@ class Work(Protocol):
         In each step `slopes` says where every point goes, from gradients that it may take
         anywhere; step size and momentum are those of the plan.
         """
-        ...
 
     def shared(self, purpose: str) -> torch.Generator:
         """Random numbers that every client of this round draws alike."""
-        ...
 
 
 class Algorithm(Protocol):
@@ -245,24 +240,18 @@ class Algorithm(Protocol):
 
     def init(self, params: Params) -> Payload:
         """The server's state before round 1."""
-        ...
 
     def send(self, state: Payload) -> Payload:
         """The part of the state that clients get."""
-        ...
 
     def start(self, sent: Payload, initial: Params) -> Payload:
         """One client's memory before its first round; `initial` are the weights of round 1."""
-        ...
 
     def local(self, sent: Payload, memory: Payload, work: Work) -> tuple[Payload, Payload]:
         """One round at a client: the upload and the new memory."""
-        ...
 
     def merge(self, state: Payload, mean: Payload, share: float) -> Payload:
         """The new state, from the mean upload of a `share` of all clients."""
-        ...
 
     def personal(self, sent: Payload, memory: Payload) -> Params:
         """What this client predicts with."""
-        ...

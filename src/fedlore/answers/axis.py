@@ -40,34 +40,34 @@ class Classes:
     conflicts: ClassVar[tuple[str, ...]] = ("abstain", "restrict", "error")
     empties: ClassVar[tuple[str, ...]] = ("error", "first", "all")
 
-    def prediction(self, said: Tensor, like: Tensor) -> Tensor:
+    def prediction(self, predicted: Tensor, like: Tensor) -> Tensor:
         """What an expert said of the rows `like`, as floating point beside them."""
-        said = said if said.is_floating_point() else said.float()
-        return said.to(like.device)
+        predicted = predicted if predicted.is_floating_point() else predicted.float()
+        return predicted.to(like.device)
 
-    def range(self, said: Tensor, like: Tensor) -> Allowed:
+    def range(self, allowed: Tensor, like: Tensor) -> Allowed:
         """What a range said of the rows `like`, as the algebra takes it, beside them."""
-        return said.bool().to(like.device)
+        return allowed.bool().to(like.device)
 
-    def speaks(self, said: Tensor) -> Tensor:
+    def speaks(self, predicted: Tensor) -> Tensor:
         """Rows on which an expert says something, (n,) bool."""
-        return (said != 0).any(1)
+        return (predicted != 0).any(1)
 
-    def choose(self, rows: Tensor, said: Tensor, other: Tensor) -> Tensor:
+    def choose(self, rows: Tensor, predicted: Tensor, other: Tensor) -> Tensor:
         """One prediction where rows (n,) are true, another elsewhere."""
-        return torch.where(rows.unsqueeze(1), said, _alike(said, other, "predictions"))
+        return torch.where(rows.unsqueeze(1), predicted, _alike(predicted, other, "predictions"))
 
-    def average(self, said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    def average(self, predictions: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         """The weighted mean of those who speak, (n, k)."""
-        total = said[0] * weights[0]
-        for one, weight in zip(said[1:], weights[1:], strict=True):
-            total = total + _alike(said[0], one, "predictions") * weight
+        total = predictions[0] * weights[0]
+        for one, weight in zip(predictions[1:], weights[1:], strict=True):
+            total = total + _alike(predictions[0], one, "predictions") * weight
         spoken = total.sum(1, keepdim=True)  # a row of weight w sums to w, or to 0
         return total / torch.where(spoken > 0, spoken, 1.0)
 
-    def fill_silence(self, said: Tensor, rows: Tensor) -> Tensor:
+    def fill_silence(self, predicted: Tensor, rows: Tensor) -> Tensor:
         """A prediction about those of n rows that are true; silence on the others."""
-        return _scatter(said, rows, 0)
+        return _scatter(predicted, rows, 0)
 
     def whole(self, like: Tensor) -> Allowed:
         """Every answer, for as many rows as a range has."""
@@ -93,10 +93,10 @@ class Classes:
         """A range of those of n rows that are true; every answer on the others."""
         return _scatter(allowed, rows, 1)
 
-    def check_prediction(self, said: Tensor, n: int) -> Tensor:
+    def check_prediction(self, predicted: Tensor, n: int) -> Tensor:
         """What a P-KM says of n rows, or an error where it says what it must not."""
-        self._check_shape("P-KM", said, n)
-        rows = said if said.is_floating_point() else said.float()
+        self._check_shape("P-KM", predicted, n)
+        rows = predicted if predicted.is_floating_point() else predicted.float()
         total = rows.sum(1)
         legal = (rows >= 0).all(1) & ((total == 0) | ((total - 1).abs() <= 1e-4))
         if not legal.all():
@@ -131,29 +131,29 @@ class Classes:
             wanted = f"({n}, {k or 'k'})"
             raise KnowledgeError(f"the {who} must return shape {wanted}, got {tuple(rows.shape)}")
 
-    def find_conflicts(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+    def find_conflicts(self, predicted: Tensor, allowed: Tensor | None) -> Tensor:
         """Rows on which a prediction leaves its range, (n,) bool."""
         if allowed is None:
-            return torch.zeros(len(said), dtype=torch.bool, device=said.device)
-        if said.shape != allowed.shape:
+            return torch.zeros(len(predicted), dtype=torch.bool, device=predicted.device)
+        if predicted.shape != allowed.shape:
             raise KnowledgeError(
-                f"the P-KM knows {said.shape[1]} classes, the R-KM {allowed.shape[1]}"
+                f"the P-KM knows {predicted.shape[1]} classes, the R-KM {allowed.shape[1]}"
             )
-        return ((said > 0) & ~allowed).any(1)
+        return ((predicted > 0) & ~allowed).any(1)
 
-    def move_inside(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+    def move_inside(self, predicted: Tensor, allowed: Tensor | None) -> Tensor:
         """A prediction restricted to its range, or moved to the nearest number of it."""
-        inside = said if allowed is None else said * allowed
+        inside = predicted if allowed is None else predicted * allowed
         left = inside.sum(1, keepdim=True)  # nothing left: the expert is silent
         return inside / torch.where(left > 0, left, 1.0)
 
-    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
+    def silence(self, predicted: Tensor, rows: Tensor) -> Tensor:
         """The prediction without those rows (n,) that are true."""
-        return said.masked_fill(rows.unsqueeze(1), 0.0)
+        return predicted.masked_fill(rows.unsqueeze(1), 0.0)
 
-    def miss(self, said: Tensor, y: Tensor) -> Tensor:
+    def miss(self, predicted: Tensor, y: Tensor) -> Tensor:
         """How wrong a prediction is about each label, (n,) float64; of classes 0 or 1."""
-        return (said.argmax(1) != y).double()
+        return (predicted.argmax(1) != y).double()
 
     def find_outside(self, allowed: Tensor, y: Tensor) -> Tensor:
         """Labels outside their range, (n,) bool; one that is no class is."""
@@ -163,9 +163,11 @@ class Classes:
         """Rows without labels."""
         return Examples(x)
 
-    def annotate(self, rows: Examples, said: Tensor | None, allowed: Tensor | None) -> Examples:
+    def annotate(
+        self, rows: Examples, predicted: Tensor | None, allowed: Tensor | None
+    ) -> Examples:
         """Rows with what knowledge says of them."""
-        return replace(rows, prior=said, allowed=allowed)
+        return replace(rows, prior=predicted, allowed=allowed)
 
     def read(self, rows: Any) -> tuple[Tensor | None, Any]:
         """What knowledge said of annotated rows: the prediction, the range."""
@@ -198,28 +200,28 @@ class Line:
     conflicts: ClassVar[tuple[str, ...]] = ("abstain", "project", "error")
     empties: ClassVar[tuple[str, ...]] = ("error", "all")
 
-    def prediction(self, said: Tensor, like: Tensor) -> Tensor:
-        if said.shape != (len(like),) or not said.is_floating_point():
+    def prediction(self, predicted: Tensor, like: Tensor) -> Tensor:
+        if predicted.shape != (len(like),) or not predicted.is_floating_point():
             raise KnowledgeError(
-                f"a formula must give one number per row, shape ({len(like)},): got {said.dtype} "
-                f"of shape {tuple(said.shape)}"
+                f"a formula must give one number per row, shape ({len(like)},): got "
+                f"{predicted.dtype} of shape {tuple(predicted.shape)}"
             )
-        return said.double().to(like.device)
+        return predicted.double().to(like.device)
 
-    def range(self, said: Sets, like: Tensor) -> Allowed:
-        return said.to(like.device)
+    def range(self, allowed: Sets, like: Tensor) -> Allowed:
+        return allowed.to(like.device)
 
-    def speaks(self, said: Tensor) -> Tensor:
-        return said.isfinite()
+    def speaks(self, predicted: Tensor) -> Tensor:
+        return predicted.isfinite()
 
-    def choose(self, rows: Tensor, said: Tensor, other: Tensor) -> Tensor:
-        return torch.where(rows, said, other)
+    def choose(self, rows: Tensor, predicted: Tensor, other: Tensor) -> Tensor:
+        return torch.where(rows, predicted, other)
 
-    def average(self, said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    def average(self, predictions: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         raise KnowledgeError("numbers are not averaged: name the experts in order")
 
-    def fill_silence(self, said: Tensor, rows: Tensor) -> Tensor:
-        return _scatter(said, rows, torch.nan)
+    def fill_silence(self, predicted: Tensor, rows: Tensor) -> Tensor:
+        return _scatter(predicted, rows, torch.nan)
 
     def whole(self, like: Sets) -> Allowed:
         low, high = (-torch.inf, torch.inf) if self.bins is None else self.bins.bounds
@@ -244,13 +246,13 @@ class Line:
         low[rows], high[rows] = allowed.lower, allowed.upper
         return Sets(low, high)
 
-    def check_prediction(self, said: Tensor, n: int) -> Tensor:
-        if said.shape != (n,) or not said.is_floating_point():
+    def check_prediction(self, predicted: Tensor, n: int) -> Tensor:
+        if predicted.shape != (n,) or not predicted.is_floating_point():
             raise KnowledgeError(
-                f"the P-KM must give one number per row, shape ({n},): got {said.dtype} of shape "
-                f"{tuple(said.shape)}"
+                f"the P-KM must give one number per row, shape ({n},): got "
+                f"{predicted.dtype} of shape {tuple(predicted.shape)}"
             )
-        wide = said.double()
+        wide = predicted.double()
         return torch.where(wide.isfinite(), wide, torch.nan)  # undefined: the expert is silent
 
     def check_range(self, allowed: Sets, x: Tensor, opened: Tensor | None) -> Allowed:
@@ -274,20 +276,24 @@ class Line:
             )
         return inside
 
-    def find_conflicts(self, said: Tensor, allowed: Sets | None) -> Tensor:
-        return ~said.isnan() & ~self._limits(said, allowed).holds(said)
+    def find_conflicts(self, predicted: Tensor, allowed: Sets | None) -> Tensor:
+        return ~predicted.isnan() & ~self._limits(predicted, allowed).holds(predicted)
 
-    def move_inside(self, said: Tensor, allowed: Sets | None) -> Tensor:
-        return self._limits(said, allowed).nearest(said)
+    def move_inside(self, predicted: Tensor, allowed: Sets | None) -> Tensor:
+        return self._limits(predicted, allowed).nearest(predicted)
 
-    def _limits(self, said: Tensor, allowed: Sets | None) -> Sets:
-        return Sets.whole(len(said), *self._cut.bounds, like=said) if allowed is None else allowed
+    def _limits(self, predicted: Tensor, allowed: Sets | None) -> Sets:
+        return (
+            Sets.whole(len(predicted), *self._cut.bounds, like=predicted)
+            if allowed is None
+            else allowed
+        )
 
-    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
-        return said.masked_fill(rows, torch.nan)
+    def silence(self, predicted: Tensor, rows: Tensor) -> Tensor:
+        return predicted.masked_fill(rows, torch.nan)
 
-    def miss(self, said: Tensor, y: Tensor) -> Tensor:
-        return (said - y).abs().double()
+    def miss(self, predicted: Tensor, y: Tensor) -> Tensor:
+        return (predicted - y).abs().double()
 
     def find_outside(self, allowed: Sets, y: Tensor) -> Tensor:
         return ~allowed.holds(y)
@@ -295,8 +301,8 @@ class Line:
     def rows(self, x: Tensor) -> Measured:
         return Measured(x)
 
-    def annotate(self, rows: Measured, said: Tensor | None, allowed: Sets | None) -> Measured:
-        return replace(rows, said=said, sets=allowed, cut=self._cut)
+    def annotate(self, rows: Measured, predicted: Tensor | None, allowed: Sets | None) -> Measured:
+        return replace(rows, said=predicted, sets=allowed, cut=self._cut)
 
     def read(self, rows: Any) -> tuple[Tensor | None, Any]:
         return rows.said, rows.sets
@@ -334,9 +340,9 @@ Axis = Classes | Line
 _CLASSES, _LINE = Classes(), Line()
 
 
-def axis_of(said: Allowed) -> Axis:
+def axis_of(answer: Allowed) -> Axis:
     """The axis that a prediction or a range speaks of."""
-    return _LINE if isinstance(said, Sets) or said.ndim == 1 else _CLASSES
+    return _LINE if isinstance(answer, Sets) or answer.ndim == 1 else _CLASSES
 
 
 def find_outside(allowed: Tensor, y: Tensor) -> Tensor:
@@ -368,8 +374,8 @@ def _alike(first: Tensor, other: Tensor, what: str) -> Tensor:
     return other.to(first.device)
 
 
-def _scatter(said: Tensor, rows: Tensor, instead: float) -> Tensor:
-    shape = (len(rows), *said.shape[1:])
-    found = torch.full(shape, instead, dtype=said.dtype, device=said.device)
-    found[rows] = said
+def _scatter(predicted: Tensor, rows: Tensor, instead: float) -> Tensor:
+    shape = (len(rows), *predicted.shape[1:])
+    found = torch.full(shape, instead, dtype=predicted.dtype, device=predicted.device)
+    found[rows] = predicted
     return found

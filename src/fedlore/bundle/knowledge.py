@@ -35,11 +35,11 @@ def store(
     _refuse_code(knowledge)
     try:
         line = None if bins is None else Line(bins, schema.unit)
-        said = describe(replace(knowledge, schema=schema, line=line))
-        files = pack_knowledge(said)
+        described = describe(replace(knowledge, schema=schema, line=line))
+        files = pack_knowledge(described)
         day = None if knowledge.timeline is None else knowledge.timeline.day
         held = restore(files, plugins=plugins_in(files), as_of=day)  # loaded already
-        equal = plain(describe(held)) == plain(said)
+        equal = plain(describe(held)) == plain(described)
     except KnowledgeError as error:
         raise KnowledgeError(f"this knowledge cannot be stored in a bundle: {error}") from None
     if not equal:
@@ -98,8 +98,8 @@ def with_trust(members: Members, trust: float) -> dict[str, bytes]:
     values = tomllib.loads(members[FILE].decode())
     values.pop("reliance", None)
     held = restore(members, plugins=plugins_in(members))
-    said = None if held.row_trust is None else held.row_trust.stay()
-    values["trust"] = trust_values(float(trust), said)
+    row_trust = None if held.row_trust is None else held.row_trust.stay()
+    values["trust"] = trust_values(float(trust), row_trust)
     return {**knowledge_members(members), FILE: dump(values).encode()}
 
 
@@ -158,27 +158,27 @@ def read_signature(members: Members) -> dict[str, Any] | None:
         return None
     wanted = {field.name for field in fields(SignedBy)}
     try:
-        said = json.loads(members[SIGNATURE])
-        if set(said) != wanted | {"examples", "features"}:
+        signature = json.loads(members[SIGNATURE])
+        if set(signature) != wanted | {"examples", "features"}:
             raise ValueError
-        if not all(isinstance(said[name], str) for name in wanted):
+        if not all(isinstance(signature[name], str) for name in wanted):
             raise ValueError
-        found = meaning_in(knowledge_members(members), said["examples"], said["features"])
+        found = meaning_in(knowledge_members(members), signature["examples"], signature["features"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise Refused(f"{SIGNATURE} is not a signature") from None
-    if found != said["meaning"]:
-        raise Refused(f"{SIGNATURE}: the knowledge is not what {said['signer']} signed")
-    return dict(said)
+    if found != signature["meaning"]:
+        raise Refused(f"{SIGNATURE}: the knowledge is not what {signature['signer']} signed")
+    return dict(signature)
 
 
 def check_signature(members: Members) -> dict[str, Any] | None:
     """The same, once the signature itself was found to hold."""
-    said = read_signature(members)
-    if said is None:
+    signature = read_signature(members)
+    if signature is None:
         return None
-    if not holds(SignedBy(**{field.name: said[field.name] for field in fields(SignedBy)})):
+    if not holds(SignedBy(**{field.name: signature[field.name] for field in fields(SignedBy)})):
         raise Refused(f"{SIGNATURE}: the signature does not hold")
-    return said
+    return signature
 
 
 def signer_words(signed: Mapping[str, Any]) -> str:

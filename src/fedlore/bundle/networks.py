@@ -50,19 +50,19 @@ _OPTIONS: dict[str, type] = {"ordered": Ordinal, "lipschitz": Shaping}
 
 def describe_network(module: nn.Module) -> dict[str, object]:
     """A network as values for JSON; one that could not be made again from them is refused."""
-    said = _describe(server(module))
-    again = _build(said)
+    description = _describe(server(module))
+    again = _build(description)
     if _shapes(again) != _shapes(module) or str(again) != str(module):
         raise FedloreError(
             "this network cannot be stored in a bundle: rebuilt from its layers it is different "
             "(build it from nn.Sequential, or with nets.mlp, logistic, lenet5 or small_cnn)"
         )
-    return said
+    return description
 
 
-def build_network(said: Mapping[str, object], weights: Params) -> nn.Module:
+def build_network(description: Mapping[str, object], weights: Params) -> nn.Module:
     """The network of such values, with weights that must fit it to the last shape."""
-    model = _build(said)
+    model = _build(description)
     wanted = _shapes(model)
     found = {name: tuple(t.shape) for name, t in weights.items()}
     for name in sorted({*wanted, *found}):
@@ -83,9 +83,9 @@ def build_network(said: Mapping[str, object], weights: Params) -> nn.Module:
     return model.eval()
 
 
-def check_room(said: Mapping[str, object], shape: Sequence[int]) -> None:
+def check_room(description: Mapping[str, object], shape: Sequence[int]) -> None:
     """Refuse a network that blows one row up beyond all measure, without computing it."""
-    model = _build(said)
+    model = _build(description)
     if len(shape) == 1 and not any(_can_widen(layer) for layer in model.modules()):
         return  # torch would import its compiler to try a row without computing it: a second
 
@@ -121,9 +121,9 @@ def _describe(module: nn.Module) -> dict[str, object]:
         )
     if name == "sequential":
         return {"layer": name, "parts": [_describe(part) for part in module.children()]}
-    said = {key: _plain(getattr(module, key)) for key in LAYERS[name] if key != "bias"}
+    description = {key: _plain(getattr(module, key)) for key in LAYERS[name] if key != "bias"}
     bias = {"bias": module.bias is not None} if "bias" in LAYERS[name] else {}
-    return {"layer": name, **said, **bias}
+    return {"layer": name, **description, **bias}
 
 
 def _plain(value: Any) -> Any:
@@ -134,24 +134,24 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple | list) else value
 
 
-def _build(said: Mapping[str, object]) -> nn.Module:
+def _build(description: Mapping[str, object]) -> nn.Module:
     budget = [MOST_LAYERS]
     try:
         with torch.device("meta"):
-            return server(_make(said, _DEEPEST, budget))
+            return server(_make(description, _DEEPEST, budget))
     except FedloreError:
         raise
     except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as error:
         raise FedloreError(f"the bundle's network cannot be built: {error}") from None
 
 
-def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
+def _make(description: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
     budget[0] -= 1
     if depth < 0 or budget[0] < 0:
         raise FedloreError(
             f"a bundle's network may have {MOST_LAYERS} layers, {_DEEPEST} inside each other"
         )
-    values = dict(said)
+    values = dict(description)
     name = values.pop("layer")
     if name not in CLASSES:
         raise FedloreError(unknown("layer", str(name), CLASSES))

@@ -132,11 +132,9 @@ class Trained(Protocol):
 
     def model(self, client: str) -> Any:
         """The client's own model."""
-        ...
 
     def scores(self, client: str) -> dict[str, float]:
         """Its last scores."""
-        ...
 
 
 def save_bundle(

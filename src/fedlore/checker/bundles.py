@@ -55,10 +55,10 @@ def read_members(path: Path) -> dict[str, bytes]:
                 found = {entry.filename: archive.read(entry) for entry in entries}
     except (OSError, zipfile.BadZipFile) as error:
         raise KnowledgeError(f"cannot read the bundle: {error}") from None
-    said = found.pop(MANIFEST, None)
-    if said is None:
+    listed = found.pop(MANIFEST, None)
+    if listed is None:
         raise KnowledgeError(f"the bundle has no {MANIFEST}")
-    if said != manifest({name: digest(data) for name, data in found.items()}):
+    if listed != manifest({name: digest(data) for name, data in found.items()}):
         raise KnowledgeError("a member of the bundle does not match its manifest")
     odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
     if odd:
@@ -102,12 +102,14 @@ def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
 
 def read_target(texts: Mapping[str, str]) -> dict[str, Any] | None:
     """The number that the knowledge is about; a file that it does not name is refused."""
-    said = tomllib.loads(texts["knowledge.toml"])
-    sources = [s for side in ("predict", "range") for s in said.get(side, {}).get("sources", ())]
+    document = tomllib.loads(texts["knowledge.toml"])
+    sources = [
+        s for side in ("predict", "range") for s in document.get(side, {}).get("sources", ())
+    ]
     odd = sorted({*texts} - {"knowledge.toml", *(s.get("table") for s in sources)})
     if odd:
         raise KnowledgeError(f"the knowledge has '{odd[0]}', which nothing in it asks for")
-    target = said.get("target")
+    target = document.get("target")
     if target is None:
         return None
     found = {"name": target.get("name", "y"), "unit": target.get("unit", "")}
@@ -157,20 +159,20 @@ def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
     return [] if signature is None else ["the signature does not cover the expert's confusion"]
 
 
-def signature_faults(said: Any, texts: Mapping[str, str], key: str | None = None) -> list[str]:
+def signature_faults(signature: Any, texts: Mapping[str, str], key: str | None = None) -> list[str]:
     """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
     words = {"signer", "date", "meaning", "key", "signature"}
-    if not isinstance(said, dict) or set(said) != {*words, "examples", "features"}:
+    if not isinstance(signature, dict) or set(signature) != {*words, "examples", "features"}:
         return ["it is not a signature"]
-    if not all(isinstance(said[word], str) for word in words):
+    if not all(isinstance(signature[word], str) for word in words):
         return ["it is not a signature"]
-    if key is not None and said["key"] != key.lower():
-        return [f"it was made with the key {said['key']}, not with the one expected"]
-    if not holds(said):
+    if key is not None and signature["key"] != key.lower():
+        return [f"it was made with the key {signature['key']}, not with the one expected"]
+    if not holds(signature):
         return ["it does not hold"]
     members = {name: text.encode() for name, text in texts.items()}
-    if meaning_in(members, said["examples"], said["features"]) != said["meaning"]:
-        return [f"the rules or examples are not those that {said['signer']} signed"]
+    if meaning_in(members, signature["examples"], signature["features"]) != signature["meaning"]:
+        return [f"the rules or examples are not those that {signature['signer']} signed"]
     return []
 
 
@@ -210,20 +212,20 @@ def header_faults(
         form = build(Header, header)
     except ConfigError as error:
         return [f"bundle.json: {error}"]
-    said, number = read_document(texts["knowledge.toml"]), known.line is not None
-    label = said.target.name if said.target else said.label
-    cut = _cut_alike(form.bins, said.target)
-    names = said.target.names if said.target and cut else list(said.classes)
+    document, number = read_document(texts["knowledge.toml"]), known.line is not None
+    label = document.target.name if document.target else document.label
+    cut = _cut_alike(form.bins, document.target)
+    names = document.target.names if document.target and cut else list(document.classes)
     trust = 0.0 if form.rely == 0.0 and _withheld(known) else known.trust
     faults = {
         "its format or task differs": (form.format, form.task)
         != (FORMAT, "regression" if number else "classification"),
         "its policies differ from the knowledge file": (form.conflict, form.outside)
-        != (said.conflict, said.outside),
+        != (document.conflict, document.outside),
         "its bins differ from the knowledge file": not cut,
         "its label differs from the knowledge file": form.schema["label"] != label,
         f"its trust is {form.rely:g}, not that of the knowledge file": (form.trust, form.rely)
-        != (said.trusts.value, trust),
+        != (document.trusts.value, trust),
         "its features differ from the knowledge file": form.schema["features"]
         != list_features(known.columns),
         "its classes differ from the knowledge file": form.schema["classes"] != names,
@@ -279,10 +281,10 @@ def _withheld(known: Known) -> bool:
 
 def _row_shape(form: Header, known: Known) -> tuple[int, ...]:
     """The shape of a row as the network takes it."""
-    heard = HEARD if form.hears and known.line is not None else 0
+    expert_inputs = HEARD if form.hears and known.line is not None else 0
     if form.inputs is not None:
-        return (_width(form, known) + heard,)
-    return (*form.shape[:-1], form.shape[-1] + heard)
+        return (_width(form, known) + expert_inputs,)
+    return (*form.shape[:-1], form.shape[-1] + expert_inputs)
 
 
 def _width(form: Header, known: Known) -> int:
@@ -309,13 +311,13 @@ def _other_sources(ensemble: Mapping[str, Any], known: Known) -> bool:
 
 def _scales(form: Header, shape: Sequence[int]) -> bool:
     """Whether each input, and what the expert says behind them, has a shift and a spread."""
-    said = form.scaling
-    if said is None:
+    scaling = form.scaling
+    if scaling is None:
         return form.inputs is None
-    shift, spread = (np.array(said.get(key), np.float64) for key in ("shift", "spread"))
+    shift, spread = (np.array(scaling.get(key), np.float64) for key in ("shift", "spread"))
     fine = (np.abs(shift) <= LARGEST).all() and ((spread > 0) & (spread <= LARGEST)).all()
     fits = shift.shape == spread.shape == shape
-    return said.keys() == {"shift", "spread"} and fits and bool(fine)
+    return scaling.keys() == {"shift", "spread"} and fits and bool(fine)
 
 
 def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
@@ -449,8 +451,8 @@ def ensemble_faults(header: Header, tensors: Mapping[str, Array], known: Known) 
     own = [one for one in members if one["kind"] != "one_shot"]
     for place, one in enumerate(own):
         mine, inputs = pick_tensors(tensors, f"own.{place}."), _width(header, known)
-        heard = len(form.heard) * known.k if one["kind"] == "classes" else HEARD_OF_ORDER
-        inputs += heard * one["hears"]
+        expert_inputs = len(form.heard) * known.k if one["kind"] == "classes" else HEARD_OF_ORDER
+        inputs += expert_inputs * one["hears"]
         trees = one["body"] == "trees"
         if not (_are_trees(mine, inputs) if trees else _are_weights(one, mine, inputs)):
             wrong.append(f"member {place} has tensors that are not those of its form")

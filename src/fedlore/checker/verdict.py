@@ -98,22 +98,22 @@ def check(certificate: Path, subject: Path, key: str | None = None) -> list[Line
 
 
 def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
-    said = read_json(certificate.read_bytes(), "the certificate")
-    if said.get("format") != FORMAT or said.get("version") != VERSION:
+    content = read_json(certificate.read_bytes(), "the certificate")
+    if content.get("format") != FORMAT or content.get("version") != VERSION:
         raise KnowledgeError(f"not a {FORMAT} of version {VERSION}")
-    same = seal(said) == said["sha256"]
+    same = seal(content) == content["sha256"]
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
-    yield _line("certificate's hashes", hash_faults(said["graph"], said["files"]))
+    yield _line("certificate's hashes", hash_faults(content["graph"], content["files"]))
     if subject.is_file() and subject.suffix == ".onnx":
         graph = Graph(subject.read_bytes())
-        facts, rows = graph_facts(graph, said)
+        facts, rows = graph_facts(graph, content)
         yield _line("graph is the compiler's own", graph_faults(graph, facts.known, facts.expert),
                     f"{len(graph.layers)} nodes")  # fmt: skip
         yield _line("names in the graph", name_faults(graph, facts))
         untested = {"monotone": rows}
     else:
         members = read_members(subject)
-        facts = bundle_facts(members, said["graph"], as_of=said.get("as_of"))
+        facts = bundle_facts(members, content["graph"], as_of=content.get("as_of"))
         header = read_json(members["bundle.json"], "bundle.json")
         yield _line(
             "names, policy and layers",
@@ -121,7 +121,7 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         )
         untested = {"inside-range": try_definition(facts.known)}
     yield from _sources(facts, key)
-    yield from _compare(said, facts, untested)
+    yield from _compare(content, facts, untested)
 
 
 def _line(what: str, wrong: Sequence[str], found: str = "") -> Line:
@@ -159,15 +159,21 @@ def trust_faults(facts: Facts) -> list[str]:
     return [f"the expert weighs {expert:g} in the answer, the knowledge demands {least:g} at least"]
 
 
-def _compare(said: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]) -> Iterator[Line]:
+def _compare(
+    certificate: Mapping[str, Any], facts: Facts, tested: Mapping[str, Any]
+) -> Iterator[Line]:
     """The certificate against the one that is derived here, field by field, claim by claim."""
     own = facts.derive()
-    odd = sorted({*said} ^ {*own})
-    odd += [k for k in own if k not in ("claims", "sha256") and not _same(said.get(k), own[k])]
+    odd = sorted({*certificate} ^ {*own})
+    odd += [
+        k for k in own if k not in ("claims", "sha256") and not _same(certificate.get(k), own[k])
+    ]
     words = f"'{odd[0]}' differs from what the checker finds" if odd else f"{len(own)} fields"
     yield Line("certificate's fields", not odd, words)
-    claimed = {claim["claim"]: claim for claim in said["claims"]}
-    if [claim["claim"] for claim in said["claims"]] != [claim["claim"] for claim in own["claims"]]:
+    claimed = {claim["claim"]: claim for claim in certificate["claims"]}
+    if [claim["claim"] for claim in certificate["claims"]] != [
+        claim["claim"] for claim in own["claims"]
+    ]:
         yield Line("certificate's claims", False, f"it claims {', '.join(map(str, claimed))}")
     for claim in own["claims"]:
         name, status = claim["claim"], claim["status"]
@@ -218,29 +224,31 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
     )
 
 
-def graph_facts(graph: Graph, said: Mapping[str, Any]) -> tuple[Facts, int | None]:
+def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, int | None]:
     """The same of a graph, and on how many rows its shapes were tested; -1: one broke them.
 
     What a graph does not say itself is taken from the certificate, to be held against its nodes.
     """
     texts = graph.knowledge()
-    as_of, moves, rows = said.get("as_of"), None, None
-    known = read_confused(texts, said["confusion"], as_of)
+    as_of, moves, rows = certificate.get("as_of"), None, None
+    known = read_confused(texts, certificate["confusion"], as_of)
     if known.directions:
-        moves, rows = monotone_rows(known, graph.run, said["expert"])
-        claimed = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "proved")
+        moves, rows = monotone_rows(known, graph.run, certificate["expert"])
+        claimed = next(
+            (c["status"] for c in certificate["claims"] if c["claim"] == "monotone"), "proved"
+        )
         if moves.status == "proved" and claimed == "unknown":  # less than what was found
             moves = Verdict("unknown")
     facts = Facts(
         known,
         graph.metadata.get("fedlore.client", ""),
-        said["files"],
+        certificate["files"],
         texts,
         graph.weights,
         read_target(texts),
-        said["expert"],
-        said["confusion"],
-        said["signature"],
+        certificate["expert"],
+        certificate["confusion"],
+        certificate["signature"],
         moves,
         graph.digests(),
         as_of,
@@ -265,22 +273,22 @@ def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Kno
 
 def name_faults(graph: Graph, facts: Facts) -> list[str]:
     """Where the metadata of a graph contradicts its knowledge or its bundle."""
-    known, said = facts.known, dict(graph.metadata)
+    known, metadata = facts.known, dict(graph.metadata)
     plain = {"fedlore.format": "1", "fedlore.opset": "17", "fedlore.client": facts.client}
     plain |= {"fedlore.bundle": digest(manifest(facts.files))}
     plain |= {} if facts.as_of is None else {"fedlore.as_of": facts.as_of}
-    wrong = [key for key, value in plain.items() if said.pop(key, None) != value]
+    wrong = [key for key, value in plain.items() if metadata.pop(key, None) != value]
     values: dict[str, Any] = {"features": [one.values() for one in known.columns]}
     values |= {"classes": list(known.classes)} if facts.target is None else {"target": facts.target}
     for key, own in values.items():
-        text = said.pop(f"fedlore.{key}", "null")
+        text = metadata.pop(f"fedlore.{key}", "null")
         wrong += [] if _same(read_json(text.encode(), key), own) else [f"fedlore.{key}"]
-    holdings = said.pop("fedlore.holdings", None)
+    holdings = metadata.pop("fedlore.holdings", None)
     if holdings is not None:
         file = json.dumps(read_json(holdings.encode(), "holdings"), indent=1) + "\n"
         same = digest(file.encode()) == facts.files.get("holdings.json")
         wrong += [] if same else ["fedlore.holdings"]
-    wrong += sorted({*said} - {"fedlore.knowledge.files"})
+    wrong += sorted({*metadata} - {"fedlore.knowledge.files"})
     texts = {n: digest(text.encode()) for n, text in facts.texts.items()}
     wrong += [n for n, d in texts.items() if facts.files.get(n) != d]
     return [f"its '{key}' is not that of the knowledge or of the bundle" for key in wrong[:1]]

@@ -26,7 +26,6 @@ class ModelKind(Protocol):
 
     def make(self, features: int, classes: int, *, hears: bool, seed: int) -> nn.Module:
         """A fresh network from rows (n, features) to logits (n, classes)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,6 @@ class Transport(Protocol):
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterable[Reply]:
         """Send the task to these clients; replies come in any order, and some may not come."""
-        ...
 
 
 def digest(what: Task | Payload) -> str:

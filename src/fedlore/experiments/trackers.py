@@ -24,11 +24,9 @@ class Tracker(Protocol):
     @property
     def hint(self) -> str:
         """How to look at it."""
-        ...
 
     def write(self, run: TrackedRun) -> bool:
         """Tell of a run; whether it was not known yet."""
-        ...
 
 
 @dataclass(frozen=True)

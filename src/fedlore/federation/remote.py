@@ -79,22 +79,18 @@ class Post(Protocol):
 
     def online(self) -> Mapping[str, str]:
         """The enrolled sites that are here now, and since when."""
-        ...
 
     def push(self, task: Task, to: Sequence[str], ttl: float) -> Sequence[str]:
         """Send a task; one name of a message per site, empty where it could not be sent."""
-        ...
 
     def pull(self, about: Sequence[str]) -> Iterable[Letter]:
         """What has arrived in answer to these messages; of others nothing is kept in half.
 
         Letters may be fetched a few at a time, as they are asked for.
         """
-        ...
 
     def wait(self, seconds: float) -> None:
         """Until something may have arrived; about so long where that cannot be known."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -270,13 +266,11 @@ class Door(Protocol):
 
     def enter(self) -> int:
         """Say that the site is here; the number by which the coordinator knows it."""
-        ...
 
     def beat(self) -> None: ...
 
     def turn(self) -> bool:
         """Pull one message and answer it; whether there was one."""
-        ...
 
     def leave(self) -> None: ...
 

@@ -49,22 +49,22 @@ def today() -> date:
     return date.today()
 
 
-def day_of(said: date | str | None) -> date:
+def day_of(day: date | str | None) -> date:
     """A day that somebody named, or today."""
-    if said is None:
+    if day is None:
         return today()
-    return parse_day(said) if isinstance(said, str) else said
+    return parse_day(day) if isinstance(day, str) else day
 
 
 def split_source(values: Mapping[str, Any], where: str = "") -> tuple[dict[str, Any], Validity]:
     """A source without its dates, and those."""
     found: list[date | None] = []
     for key in DATES:
-        said = values.get(key)
+        value = values.get(key)
         try:
-            if type(said) not in (date, str, type(None)):
-                raise KnowledgeError(f"{said!r:.60} is not a date: write it as 2025-06-01")
-            found.append(parse_day(said) if isinstance(said, str) else said)
+            if type(value) not in (date, str, type(None)):
+                raise KnowledgeError(f"{value!r:.60} is not a date: write it as 2025-06-01")
+            found.append(parse_day(value) if isinstance(value, str) else value)
         except KnowledgeError as error:
             raise KnowledgeError(f"{where}{key}: {error}") from None
     return {k: v for k, v in values.items() if k not in DATES}, Validity(*found)
@@ -72,8 +72,8 @@ def split_source(values: Mapping[str, Any], where: str = "") -> tuple[dict[str, 
 
 def date_keys(validity: Validity) -> dict[str, str]:
     """The dates of a source, as its keys."""
-    said = zip(DATES, validity, strict=True)
-    return {key: day.isoformat() for key, day in said if day is not None}
+    pairs = zip(DATES, validity, strict=True)
+    return {key: day.isoformat() for key, day in pairs if day is not None}
 
 
 def list_dated(files: Mapping[str, str]) -> list[Dated]:
@@ -140,11 +140,11 @@ def as_of(files: Mapping[str, str], day: date) -> dict[str, str]:
     values = tomllib.loads(files[FILE])
     features, tables = _features(values), dict[str, str]()
     for side in SIDES:
-        said = values.get(side)
-        if not isinstance(said, dict) or "sources" not in said:
+        value = values.get(side)
+        if not isinstance(value, dict) or "sources" not in value:
             continue
         kept = []
-        for place, source in enumerate(said["sources"]):
+        for place, source in enumerate(value["sources"]):
             bare, validity = split_source(source)
             table = bare.get("table")
             if not validity.holds(day):
@@ -155,15 +155,15 @@ def as_of(files: Mapping[str, str], day: date) -> dict[str, str]:
                     continue
                 tables[table] = text
             kept.append((place, bare))
-        values[side] = _side_with(said, kept)
+        values[side] = _side_with(value, kept)
     named = {s.get("table") for _, _, s in _sources(tomllib.loads(files[FILE]))}
     rest = {n: t for n, t in files.items() if n != FILE and (n not in named or n in tables)}
     return {**rest, **tables, FILE: dump(values)}
 
 
-def _side_with(said: Mapping[str, Any], kept: Sequence[tuple[int, Any]]) -> dict[str, Any]:
+def _side_with(table: Mapping[str, Any], kept: Sequence[tuple[int, Any]]) -> dict[str, Any]:
     """One side of the file with some of its sources, each with its weight in an average."""
-    found = {key: value for key, value in said.items() if key != "sources"}
+    found = {key: value for key, value in table.items() if key != "sources"}
     weights = found.pop("weights", None)
     if kept and isinstance(weights, list):
         found["weights"] = [weights[place] for place, _ in kept if place < len(weights)]
@@ -222,10 +222,10 @@ def _titles(
 
 def _features(values: Mapping[str, Any]) -> tuple[Feature, ...]:
     """The columns of a file, as far as titles of tables need them."""
-    said = values.get("features", [])
+    columns = values.get("features", [])
     try:
         return tuple(
-            Feature(one["name"], one.get("unit", ""), column=one.get("column")) for one in said
+            Feature(one["name"], one.get("unit", ""), column=one.get("column")) for one in columns
         )
     except (KeyError, TypeError, ConfigError):
         raise KnowledgeError(f"{FILE}: its features cannot be read") from None
@@ -233,8 +233,8 @@ def _features(values: Mapping[str, Any]) -> tuple[Feature, ...]:
 
 def _sources(values: Mapping[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
     for side in SIDES:
-        said = values.get(side)
-        some = said.get("sources", ()) if isinstance(said, dict) else ()
+        table = values.get(side)
+        some = table.get("sources", ()) if isinstance(table, dict) else ()
         for number, source in enumerate(some, 1):
             if isinstance(source, dict):
                 yield side, number, source

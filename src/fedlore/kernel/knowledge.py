@@ -143,31 +143,35 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     """Knowledge from the texts of its files; what is no table or formula is refused."""
     if FILE not in files:
         raise KnowledgeError(f"there is no {FILE}")
-    said = read_document(files[FILE])
-    Schema(said.features, said.classes or ("lower", "upper"))  # refuses a name that stands twice
-    plain = FileContext("predict", said, files)
-    line = None if said.target is None else _read_line(said.target, plain)
+    document = read_document(files[FILE])
+    Schema(
+        document.features, document.classes or ("lower", "upper")
+    )  # refuses a name that stands twice
+    plain = FileContext("predict", document, files)
+    line = None if document.target is None else _read_line(document.target, plain)
     plain = replace(plain, line=line)
-    predict = [_source(entry, plain) for entry in said.predict.sources]
-    parts = [split(_source(entry, replace(plain, side="range"))) for entry in said.range.sources]
+    predict = [_source(entry, plain) for entry in document.predict.sources]
+    parts = [
+        split(_source(entry, replace(plain, side="range"))) for entry in document.range.sources
+    ]
     ranges = [one for hard, _ in parts for one in hard]
-    weights = said.predict.weights or (1.0,) * len(predict)
+    weights = document.predict.weights or (1.0,) * len(predict)
     check_weights(weights, len(predict))
-    trust, rows = said.trusts.value, _read_row_trust(said)
-    check_trust(trust=trust, reliance=said.reliance, least_trust=said.least_trust,
+    trust, rows = document.trusts.value, _read_row_trust(document)
+    check_trust(trust=trust, reliance=document.reliance, least_trust=document.least_trust,
                 by_row=rows is not None)  # fmt: skip
     return Known(
-        said.features,
-        said.classes,
-        max(trust if said.reliance is None else said.reliance, said.least_trust),
-        said.conflict,
-        Side(predict, said.predict.combine, weights=weights),
-        Side(ranges, said.range.combine, said.range.empty),
-        directions=_read_directions(said),
+        document.features,
+        document.classes,
+        max(trust if document.reliance is None else document.reliance, document.least_trust),
+        document.conflict,
+        Side(predict, document.predict.combine, weights=weights),
+        Side(ranges, document.range.combine, document.range.empty),
+        directions=_read_directions(document),
         row_trust=rows,
         soft=tuple(one for _, soft in parts for one in soft),
         line=line,
-        least_trust=said.least_trust,
+        least_trust=document.least_trust,
     )
 
 
@@ -276,14 +280,14 @@ def _source(values: Mapping[str, Any], around: FileContext) -> Any:
     return READERS[type(entry)](entry, around)
 
 
-def _read_directions(said: Document) -> tuple[Direction, ...]:
+def _read_directions(document: Document) -> tuple[Direction, ...]:
     """The shapes that a knowledge file declares, piece by piece."""
-    names = [column.name for column in said.features]
+    names = [column.name for column in document.features]
     found = []
-    for place, one in enumerate(said.shape.sources):
+    for place, one in enumerate(document.shape.sources):
         column = names.index(one.feature)
         for piece in one.pieces:
-            region = _region(one.where, said) if one.where else None
+            region = _region(one.where, document) if one.where else None
             if piece.side:
                 turn = (piece.side, ("column", column), ("number", single(piece.turn)))
                 both = turn if region is None else ("and", region[1], turn)
@@ -292,21 +296,21 @@ def _read_directions(said: Document) -> tuple[Direction, ...]:
     return tuple(found)
 
 
-def _read_row_trust(said: Document) -> RowTrust | None:
+def _read_row_trust(document: Document) -> RowTrust | None:
     """λ row by row where the file says so; None where it is one number."""
-    table = said.trusts
+    table = document.trusts
     regions = tuple(
-        (_region(one.where, said), one.trust) for one in table.regions if one.trust is not None
+        (_region(one.where, document), one.trust) for one in table.regions if one.trust is not None
     )
     for _, trust in regions:
         check_trust(trust=trust, least_trust=0.0, by_row=True)
-    learned = parse(table.formula, said.features, words=True) if table.formula else None
+    learned = parse(table.formula, document.features, words=True) if table.formula else None
     return RowTrust(regions, learned) if regions or learned is not None else None
 
 
-def _region(where: str, said: Document) -> Tree:
+def _region(where: str, document: Document) -> Tree:
     """1 in the rows that a comparison holds for, 0 in others; it may name levels."""
-    return parse(f"where({where}, 1, 0)", said.features, words=True)
+    return parse(f"where({where}, 1, 0)", document.features, words=True)
 
 
 def scope_of(features: Sequence[Feature]) -> Scope:

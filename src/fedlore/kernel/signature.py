@@ -43,15 +43,15 @@ def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def statement(said: Mapping[str, str]) -> bytes:
+def statement(signature: Mapping[str, str]) -> bytes:
     """The bytes that are signed: who signed which meaning, when."""
-    words = {word: said[word] for word in ("meaning", "signer", "date")} | {"kind": KIND}
+    words = {word: signature[word] for word in ("meaning", "signer", "date")} | {"kind": KIND}
     return json.dumps(words, sort_keys=True, ensure_ascii=False).encode()
 
 
-def holds(said: Mapping[str, str]) -> bool:
+def holds(signature: Mapping[str, str]) -> bool:
     """Whether a signature is the one of its key under what it says."""
-    return verify(_bytes(said["key"]), statement(said), _bytes(said["signature"]))
+    return verify(_bytes(signature["key"]), statement(signature), _bytes(signature["signature"]))
 
 
 def verify(key: bytes, message: bytes, signature: bytes) -> bool:
@@ -81,21 +81,21 @@ def _covered(side: Mapping[str, Any], *, number: bool) -> dict[str, Any]:
 
     A calibrated range is left out only where it can do nothing but narrow what the others allow.
     """
-    said = {key: value for key, value in side.items() if key != "weights"}
-    sources = said.get("sources", [])
+    rest = {key: value for key, value in side.items() if key != "weights"}
+    sources = rest.get("sources", [])
     soft = [one for one in sources if "confidence" in one]  # combined with nothing
     kept = [one for one in sources if "conformal" not in one and one not in soft]
     if len(kept) + len(soft) == len(sources):
-        return said
-    empty = said.get("empty", "error")
+        return rest
+    empty = rest.get("empty", "error")
     last_word = empty == "first" and len(kept) == 1 and sources[0] == kept[0]
-    narrows = said.get("combine", "all") == "all" and (empty == "error" or last_word)
+    narrows = rest.get("combine", "all") == "all" and (empty == "error" or last_word)
     if kept and not narrows:
-        return said  # it could let in what the expert excludes
+        return rest  # it could let in what the expert excludes
     if len(kept) < 2:  # one alone is combined with nothing
-        said = {k: v for k, v in said.items() if k != "combine" and (number or k != "empty")}
-    said = {key: value for key, value in said.items() if key != "sources"}
-    return said | ({"sources": [*kept, *soft]} if kept or soft else {})
+        rest = {k: v for k, v in rest.items() if k != "combine" and (number or k != "empty")}
+    rest = {key: value for key, value in rest.items() if key != "sources"}
+    return rest | ({"sources": [*kept, *soft]} if kept or soft else {})
 
 
 def _filled(value: Any, members: Mapping[str, bytes]) -> Any:

@@ -21,11 +21,9 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        ...
 
     def path(self, name: str) -> Path | None:
         """Where it lies on disk, if it does."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ class PredictionModel(Protocol):
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k), rows of sum 1, or 0 to abstain; a number: (n,), or NaN."""
-        ...
 
 
 class RangeModel(Protocol):
@@ -39,7 +38,6 @@ class RangeModel(Protocol):
 
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, no empty row; of numbers n closed `Sets`."""
-        ...
 
 
 RangeKind = Literal["certain", "statistical"]

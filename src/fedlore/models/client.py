@@ -42,7 +42,6 @@ class Predictor(Protocol):
 
     def predict(self, x: Tensor, /) -> Tensor:
         """The answer for each row in raw units, (n,)."""
-        ...
 
 
 P = TypeVar("P", bound=Predictor)
@@ -66,11 +65,9 @@ class Member(Protocol[P]):
 
     def score(self, personal: P, /) -> dict[str, float]:
         """How a personal model does on the client's test rows; nothing where there are none."""
-        ...
 
     def with_knowledge(self, known: Knowledge, /) -> Self:
         """The site with another λ of the same expert."""
-        ...
 
 
 def score_rows(log_probs: Tensor, heard: Examples, test: Examples) -> dict[str, float]:

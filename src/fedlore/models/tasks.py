@@ -38,21 +38,17 @@ class TaskKind(Protocol[P_co]):
     @property
     def predictor(self) -> type[P_co]:
         """The personal model of this task; a client of this task names the same."""
-        ...
 
     # the door
 
     def enter(self, client: Member[Any]) -> Client:
         """The client as the loop knows it, or an error if its rows are for another task."""
-        ...
 
     def check(self, model: nn.Module, client: Client) -> None:
         """Refuse a network that cannot learn this task from a client's rows."""
-        ...
 
     def suit(self, model: nn.Module) -> Self:
         """The task as this network reads its rows."""
-        ...
 
     # the personal model
 
@@ -66,19 +62,16 @@ class TaskKind(Protocol[P_co]):
         ensemble: Ensemble | None = None,
     ) -> P_co:
         """A network seen through one site's knowledge; without any it is the network alone."""
-        ...
 
     @property
     def heard_inputs(self) -> int:
         """How many inputs beside the features the network has for what the expert says."""
-        ...
 
     # how it is made
 
     @classmethod
     def from_settings(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> Self:
         """The task as `fit` was asked for it."""
-        ...
 
 
 def wrong_client(task: TaskName, wanted: str, client: Member[Any]) -> ConfigError:

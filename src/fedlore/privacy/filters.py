@@ -33,15 +33,12 @@ class Half(Protocol):
 
     def answer(self, task: Task) -> Reply:
         """Answer a task of one of `kinds`."""
-        ...
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
         """What leaves the site in place of the client's own reply to one of `SUMMED`."""
-        ...
 
     def summed(self, task: Task) -> Sequence[str] | None:
         """Whose sum the server reads with the answer to this task, None where it reads none."""
-        ...
 
 
 @runtime_checkable
@@ -68,7 +65,6 @@ class Filter(Protocol):
 
     def over(self, transport: Transport) -> Transport:
         """The server half, around the transport that reaches the sites."""
-        ...
 
     def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
         """Why what one site sent cannot be used, as far as that can be seen of a single reply.
@@ -76,11 +72,9 @@ class Filter(Protocol):
         Asked of what hides, for the tasks in `SUMMED` and its own; `like` is an upload as it was
         before the filter: its names, shapes and kinds.
         """
-        ...
 
     def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
         """What a report says; `bare` where the server sees single uploads."""
-        ...
 
 
 class SiteFilters:
@@ -285,7 +279,6 @@ class NeedsQuorum(Protocol):
 
     def least(self, cohort: int) -> int:
         """How many of a cohort must last until the end."""
-        ...
 
 
 @runtime_checkable
@@ -294,7 +287,6 @@ class SharesSecret(Protocol):
 
     def share(self, place: Placement) -> tuple[Path, str]:
         """Make the secret at one site; its file, and a name by which to compare it."""
-        ...
 
 
 @runtime_checkable

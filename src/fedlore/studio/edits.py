@@ -130,59 +130,65 @@ def _said(path: Sequence[KeyStep]) -> str:
     return ".".join(str(step) for step in path)
 
 
-def change_table(desk: Workspace, said: TableChange) -> dict[str, Any]:
+def change_table(workspace: Workspace, request: TableChange) -> dict[str, Any]:
     """Other cells of one table, kept before they are checked."""
-    with desk.lock:
-        desk.check(said.token)
-        members = desk.members
+    with workspace.lock:
+        workspace.check(request.token)
+        members = workspace.members
         grids = read_grids(members)
-        if said.grid >= len(grids):
-            raise KnowledgeError(f"there is no table {said.grid}")
-        grid = grids[said.grid]
-        data = grid_bytes(members, grid.file, grid.sheet, said.header, said.rows)
-        desk.change(said.token, {grid.file: data}, who=said.who, what=f"'{grid.file}'")
-        kept = {"token": desk.token, "draft": sorted(desk.draft.changed), **desk.steps}
-        members = desk.members
+        if request.grid >= len(grids):
+            raise KnowledgeError(f"there is no table {request.grid}")
+        grid = grids[request.grid]
+        data = grid_bytes(members, grid.file, grid.sheet, request.header, request.rows)
+        workspace.change(request.token, {grid.file: data}, who=request.who, what=f"'{grid.file}'")
+        kept = {
+            "token": workspace.token,
+            "draft": sorted(workspace.draft.changed),
+            **workspace.steps,
+        }
+        members = workspace.members
     return {**kept, **check_draft(members)}
 
 
-def change_document(desk: Workspace, said: DocumentChange) -> None:
+def change_document(workspace: Workspace, request: DocumentChange) -> None:
     """Other values in knowledge.toml, its remarks kept."""
-    with desk.lock:
-        desk.check(said.token)
-        text = desk.members[FILE].decode("utf-8-sig")
-        for edit in said.edits:
+    with workspace.lock:
+        workspace.check(request.token)
+        text = workspace.members[FILE].decode("utf-8-sig")
+        for edit in request.edits:
             text = edit_toml(text, edit.path, edit.value)
-        desk.change(said.token, {FILE: text.encode()}, who=said.who, what=said.what)
+        workspace.change(request.token, {FILE: text.encode()}, who=request.who, what=request.what)
 
 
-def add_table(desk: Workspace, said: NewTable) -> None:
+def add_table(workspace: Workspace, request: NewTable) -> None:
     """A new table beside the knowledge file, named by it."""
-    if not re.fullmatch(r"[\w-]+\.csv", said.file):
-        raise KnowledgeError(f"a new table is called like rules.csv, got '{said.file}'")
-    with desk.lock:
-        desk.check(said.token)
-        members = desk.members
-        if said.file in members:
-            raise KnowledgeError(f"'{said.file}' is there already: choose another name")
-        side = toml_in(*files_at(members)).get(said.side, {})
+    if not re.fullmatch(r"[\w-]+\.csv", request.file):
+        raise KnowledgeError(f"a new table is called like rules.csv, got '{request.file}'")
+    with workspace.lock:
+        workspace.check(request.token)
+        members = workspace.members
+        if request.file in members:
+            raise KnowledgeError(f"'{request.file}' is there already: choose another name")
+        side = toml_in(*files_at(members)).get(request.side, {})
         place = len(side.get("sources", []))
         text = members[FILE].decode("utf-8-sig")
-        text = edit_toml(text, [said.side, "sources", place], {"table": said.file})
-        files = {said.file: new_table([*said.columns, "then"]), FILE: text.encode()}
-        desk.change(said.token, files, who=said.who, what=f"'{said.file}'")
+        text = edit_toml(text, [request.side, "sources", place], {"table": request.file})
+        files = {request.file: new_table([*request.columns, "then"]), FILE: text.encode()}
+        workspace.change(request.token, files, who=request.who, what=f"'{request.file}'")
 
 
-def start_file(desk: Workspace, said: LabelChoice) -> None:
+def start_file(workspace: Workspace, request: LabelChoice) -> None:
     """A first knowledge file from the site's own rows, as `fedlore draft` writes it."""
-    data = desk.place.data
+    data = workspace.place.data
     if data is None:
         raise FedloreError("there are no rows in this folder to draft a file from: add train.csv")
-    with desk.lock:
-        if desk.place.knowledge.exists() or FILE in desk.draft.changed:
+    with workspace.lock:
+        if workspace.place.knowledge.exists() or FILE in workspace.draft.changed:
             raise FedloreError("there is a knowledge file already")
-        found = draft_knowledge(read_cells(data), said.label, name=data.name)
-        desk.change(said.token, {FILE: found.text.encode()}, who=said.who, what="a first file")
+        found = draft_knowledge(read_cells(data), request.label, name=data.name)
+        workspace.change(
+            request.token, {FILE: found.text.encode()}, who=request.who, what="a first file"
+        )
 
 
 def list_columns_of(data: Path | None) -> list[str]:

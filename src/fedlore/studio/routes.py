@@ -76,9 +76,9 @@ class Studio:
         """The site's own rows."""
         return rows_of_site(self.desk.place.data, self.checkup)
 
-    def row(self, said: asked.TriedRow) -> Tensor:
+    def row(self, request: asked.TriedRow) -> Tensor:
         """The row that a person tries."""
-        return tried_row(said.row, self.checkup)
+        return tried_row(request.row, self.checkup)
 
 
 def add_routes(app: FastAPI, desk: Workspace) -> None:
@@ -95,12 +95,12 @@ def add_routes(app: FastAPI, desk: Workspace) -> None:
         else:
 
             @app.api_route(f"/api/{path}", methods=[method])
-            def with_body(said: kind) -> Any:  # type: ignore[valid-type]
-                return answer(studio, said)
+            def with_body(request: kind) -> Any:  # type: ignore[valid-type]
+                return answer(studio, request)
 
     def changed(do: Callable[[Workspace, Any], object]) -> Callable[[Studio, Any], Any]:
-        def answer(_: Studio, said: Any) -> dict[str, Any]:
-            do(desk, said)
+        def answer(_: Studio, request: Any) -> dict[str, Any]:
+            do(desk, request)
             return show_workspace(desk)
 
         return answer
@@ -111,9 +111,9 @@ def add_routes(app: FastAPI, desk: Workspace) -> None:
         offer(method, path, kind, changed(do))
 
 
-def _restore(desk: Workspace, said: asked.OneVersion) -> None:
-    files = version_files(desk.place, said.number)
-    desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
+def _restore(desk: Workspace, request: asked.OneVersion) -> None:
+    files = version_files(desk.place, request.number)
+    desk.change(request.token, files, who=request.who, what=f"all files (version {request.number})")
 
 
 #: What changes the draft or the files; the answer is the whole workspace as it is then.
@@ -124,9 +124,14 @@ _CHANGES: tuple[tuple[str, str, type, Callable[[Workspace, Any], object]], ...] 
     ("POST", "accept", asked.RuleAccepted, accept_rule),
     ("POST", "start", asked.LabelChoice, start_file),
     ("POST", "save", asked.SaveRequest, save_draft),
-    ("POST", "discard", asked.Change, lambda desk, said: desk.discard(said.token, who=said.who)),
-    ("POST", "undo", asked.Change, lambda desk, said: desk.undo(said.token, who=said.who)),
-    ("POST", "redo", asked.Change, lambda desk, said: desk.redo(said.token, who=said.who)),
+    (
+        "POST",
+        "discard",
+        asked.Change,
+        lambda desk, request: desk.discard(request.token, who=request.who),
+    ),
+    ("POST", "undo", asked.Change, lambda desk, request: desk.undo(request.token, who=request.who)),
+    ("POST", "redo", asked.Change, lambda desk, request: desk.redo(request.token, who=request.who)),
     ("POST", "restore", asked.OneVersion, _restore),
     ("POST", "examples", asked.Change, start_examples),
 )
@@ -138,8 +143,8 @@ def _show_book(studio: Studio) -> dict[str, Any]:
     return {"html": write_book(studio.desk.members, name, place.knowledge, place.data)}
 
 
-def _compare(studio: Studio, said: asked.TwoVersions) -> Any:
-    return plain_values(compare_versions(studio.desk, said.before, said.after, studio.model))
+def _compare(studio: Studio, request: asked.TwoVersions) -> Any:
+    return plain_values(compare_versions(studio.desk, request.before, request.after, studio.model))
 
 
 def _show_signature(studio: Studio) -> dict[str, Any]:
@@ -151,28 +156,28 @@ def _show_signature(studio: Studio) -> dict[str, Any]:
         return {"fault": str(error), "key": key}
 
 
-def _sign(studio: Studio, said: asked.SignatureAsked) -> dict[str, Any]:
+def _sign(studio: Studio, request: asked.SignatureAsked) -> dict[str, Any]:
     desk, key = studio.desk, studio.key
     with desk.lock:
         if desk.draft.changed:
             raise FedloreError("there is a draft: save it first, what is saved is signed")
         if not key.exists():
-            make_key(key, said.passphrase)
+            make_key(key, request.passphrase)
         signed = sign_file(
-            desk.place.knowledge, key=key, passphrase=said.passphrase, signer=said.signer
+            desk.place.knowledge, key=key, passphrase=request.passphrase, signer=request.signer
         )
     return asdict(signed)
 
 
-def _try(studio: Studio, said: asked.TriedRow) -> Any:
+def _try(studio: Studio, request: asked.TriedRow) -> Any:
     members, checkup, without = studio.present()
-    x = tried_row(said.row, checkup)
+    x = tried_row(request.row, checkup)
     verdict = judge_row(checkup, x, read_grids(members)) | {"without": without}
     return plain_values({**verdict, "model": studio.model.say(x, checkup)})
 
 
-def _as_examples(studio: Studio, said: asked.SomeRows) -> dict[str, Any]:
-    each = (example_rows(studio.checkup, tried_row(row, studio.checkup)) for row in said.rows)
+def _as_examples(studio: Studio, request: asked.SomeRows) -> dict[str, Any]:
+    each = (example_rows(studio.checkup, tried_row(row, studio.checkup)) for row in request.rows)
     return {"rows": [cells for rows in each for cells in rows]}
 
 
@@ -186,15 +191,15 @@ def _suggest(studio: Studio) -> dict[str, Any]:
     return {"rule": suggest_rule(members, checkup, studio.rows())}
 
 
-def _draw_effect(studio: Studio, said: asked.ShapeAsked) -> dict[str, Any]:
-    shape = FeatureShape(said.feature, said.effect, said.where, said.turns_at)
+def _draw_effect(studio: Studio, request: asked.ShapeAsked) -> dict[str, Any]:
+    shape = FeatureShape(request.feature, request.effect, request.where, request.turns_at)
     return draw_effect(studio.checkup, studio.rows(), shape)
 
 
-def _find_nearest(studio: Studio, said: asked.WantedClass) -> dict[str, Any]:
+def _find_nearest(studio: Studio, request: asked.WantedClass) -> dict[str, Any]:
     if studio.checkup.bins is not None:
         raise FedloreError("the nearest row with another answer is for classes")
-    return {"change": find_nearest(studio.checkup, studio.row(said), said.wanted)}
+    return {"change": find_nearest(studio.checkup, studio.row(request), request.wanted)}
 
 
 #: Everything else that the page asks.
@@ -207,22 +212,22 @@ _ANSWERS: tuple[tuple[str, str, type | None, Callable[..., Any]], ...] = (
     ("GET", "book", None, _show_book),
     ("GET", "signature", None, _show_signature),
     ("POST", "sign", asked.SignatureAsked, _sign),
-    ("PUT", "table", asked.TableChange, lambda s, said: change_table(s.desk, said)),
+    ("PUT", "table", asked.TableChange, lambda s, request: change_table(s.desk, request)),
     ("POST", "formula", asked.FormulaText,
-     lambda s, said: look_at_formula(s.desk.members, said.text, region=said.region)),
+     lambda s, request: look_at_formula(s.desk.members, request.text, region=request.region)),
     ("POST", "compare", asked.TwoVersions, _compare),
     ("POST", "try", asked.TriedRow, _try),
     ("POST", "examples/propose", None, lambda s: {"rows": propose_rows(s.checkup)}),
     ("POST", "examples/rows", asked.SomeRows, _as_examples),
     ("POST", "data", None, _show_data),
     ("POST", "data/wrong", asked.OneRule,
-     lambda s, said: find_wrong(s.checkup, s.rows(), said.rule)),
+     lambda s, request: find_wrong(s.checkup, s.rows(), request.rule)),
     ("POST", "trust", None, lambda s: draw_trust(s.model.bundle(), s.checkup, s.rows())),
     ("POST", "suggest", None, _suggest),
     ("POST", "effect", asked.ShapeAsked, _draw_effect),
     ("POST", "curve", asked.LookAlong,
-     lambda s, said: draw_curve(s.checkup, s.row(said), said.features[0])),
+     lambda s, request: draw_curve(s.checkup, s.row(request), request.features[0])),
     ("POST", "map", asked.LookAlong,
-     lambda s, said: draw_map(s.checkup, s.row(said), said.features)),
+     lambda s, request: draw_map(s.checkup, s.row(request), request.features)),
     ("POST", "nearest", asked.WantedClass, _find_nearest),
 )  # fmt: skip

@@ -37,7 +37,6 @@ class Limiter(Protocol):
 
         And how far a feature lies out of the scope of whoever says so, (n,).
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)

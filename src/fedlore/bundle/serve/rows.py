@@ -30,8 +30,8 @@ class Reader:
 
 def read_objects(body: bytes, most: int) -> list[Any]:
     """What a body holds, one value or a list of at most so many."""
-    said = _parse(body)
-    rows = said if isinstance(said, list) else [said]
+    parsed = _parse(body)
+    rows = parsed if isinstance(parsed, list) else [parsed]
     if not rows:
         raise Unusable("there are no rows")
     if len(rows) > most:
@@ -132,39 +132,39 @@ class MeasuredReader:
 
     def read(self, body: bytes) -> MeasuredRows:
         """One object with `row`, `measured` and perhaps `day`, or a list of such objects."""
-        said = [self._open(one, i) for i, one in enumerate(read_objects(body, self.most), 1)]
-        values = strict_values([one["row"] for one in said], self.schema)
-        labels = [self._label(one["measured"], i) for i, one in enumerate(said, 1)]
-        days = [_text(one.get("day", ""), i, "day") for i, one in enumerate(said, 1)]
-        lots = [_text(one.get("lot"), i, "lot") for i, one in enumerate(said, 1) if self.in_lots]
+        records = [self._open(one, i) for i, one in enumerate(read_objects(body, self.most), 1)]
+        values = strict_values([one["row"] for one in records], self.schema)
+        labels = [self._label(one["measured"], i) for i, one in enumerate(records, 1)]
+        days = [_text(one.get("day", ""), i, "day") for i, one in enumerate(records, 1)]
+        lots = [_text(one.get("lot"), i, "lot") for i, one in enumerate(records, 1) if self.in_lots]
         kind = torch.float64 if self.number else torch.long
         x, y = torch.tensor(values).float(), torch.tensor(labels, dtype=kind)
         return MeasuredRows(x, y, days, lots if self.in_lots else None)
 
-    def _open(self, said: Any, row: int) -> dict[str, Any]:
-        if not isinstance(said, dict):
+    def _open(self, record: Any, row: int) -> dict[str, Any]:
+        if not isinstance(record, dict):
             raise Unusable(f"row {row} must be an object with row, measured and perhaps day", row)
         needed = ("row", "measured", *(("lot",) if self.in_lots else ()))
         for name in needed:
-            if name not in said:
+            if name not in record:
                 raise Unusable(f"row {row}: '{name}' is missing", row, name)
-        for name in said:
+        for name in record:
             if name not in (*needed, "day"):
                 shown, known = excerpt(name), ", ".join((*needed, "day"))
                 raise Unusable(f"row {row}: unknown key '{shown}'; known: {known}", row)
-        return said
+        return record
 
-    def _label(self, said: Any, row: int) -> float:
+    def _label(self, label: Any, row: int) -> float:
         name, classes = self.schema.label, self.schema.classes
         if self.number:
-            if isinstance(said, float) and abs(said) <= LARGEST_VALUE:
-                return said
+            if isinstance(label, float) and abs(label) <= LARGEST_VALUE:
+                return label
             wanted = f"a number within ±{LARGEST_VALUE:g}"
         else:
-            if isinstance(said, str) and said in classes:
-                return classes.index(said)
+            if isinstance(label, str) and label in classes:
+                return classes.index(label)
             wanted = f"one of {', '.join(classes)}"
-        shown = f"'{excerpt(said)}'" if isinstance(said, str) else excerpt(repr(said))
+        shown = f"'{excerpt(label)}'" if isinstance(label, str) else excerpt(repr(label))
         raise Unusable(f"row {row}: the measured {name} must be {wanted}, got {shown}", row, name)
 
 
@@ -186,7 +186,7 @@ def measured_schema(schema: Schema, *, number: bool, in_lots: bool = False) -> d
     }
 
 
-def _text(said: Any, row: int, name: str) -> str:
-    if not isinstance(said, str) or re.fullmatch(_TEXT[1:-1], said) is None:
+def _text(text: Any, row: int, name: str) -> str:
+    if not isinstance(text, str) or re.fullmatch(_TEXT[1:-1], text) is None:
         raise Unusable(f"row {row}: {name} must be text of at most 40 ASCII characters", row, name)
-    return said
+    return text

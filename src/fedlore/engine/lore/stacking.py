@@ -133,7 +133,7 @@ class Stack(ABC):
         return self._as_member(out_of_fold(self, folds, finish=False)[0])
 
     @abstractmethod
-    def _as_member(self, said: Tensor) -> StackMember:
+    def _as_member(self, outputs: Tensor) -> StackMember:
         """The network as a member, from what was read of it."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class Stack(ABC):
         """What a network says of rows that were left out, as it is kept."""
 
     @abstractmethod
-    def step_losses(self, said: Tensor) -> Tensor:
+    def step_losses(self, outputs: Tensor) -> Tensor:
         """What last steps must lower."""
 
     @abstractmethod
@@ -181,14 +181,14 @@ class Stack(ABC):
         """What they say together of all rows, with all that is learned learned from `rows`."""
 
     @abstractmethod
-    def errors(self, said: Tensor) -> Tensor: ...
+    def errors(self, outputs: Tensor) -> Tensor: ...
 
     @abstractmethod
-    def losses(self, said: Tensor) -> Tensor: ...
+    def losses(self, outputs: Tensor) -> Tensor: ...
 
-    def vote_losses(self, said: Tensor) -> Tensor:
+    def vote_losses(self, outputs: Tensor) -> Tensor:
         """The losses in units in which those of all sites may be summed."""
-        return self.losses(said)
+        return self.losses(outputs)
 
     @abstractmethod
     def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
@@ -295,14 +295,16 @@ def choose_members(
         lifted = lift_expert(list(share), now, stack.knowledge.least_trust)
         share = dict(zip(share, lifted.tolist(), strict=True))
     own = [m for m in members if is_local(m)]
-    said = {LOCAL_BEST: unseen(own, stack.blend)} if own else {}
-    said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
-    said[MIXTURE] = mixed
-    errors = {name: stack.errors(values) for name, values in said.items()}
+    outputs = {LOCAL_BEST: unseen(own, stack.blend)} if own else {}
+    outputs |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
+    outputs[MIXTURE] = mixed
+    errors = {name: stack.errors(values) for name, values in outputs.items()}
     against = next((n for n in (LOCAL_BEST, EXPERT, NETWORK) if n in errors), MIXTURE)
     report = compare(errors, against, weights=share, costs=costs, measure=measure)
     if against == LOCAL_BEST and report.gain.high < 0.0:
-        members, kept, share, mixed, report = keep_local(members, stack, said[LOCAL_BEST], report)
+        members, kept, share, mixed, report = keep_local(
+            members, stack, outputs[LOCAL_BEST], report
+        )
     used = [member for member in kept if member.model is not None]
     models, weights = (m.model for m in used), (share[m.name] for m in used)
     return ChosenMembers(tuple(members), tuple(models), tuple(weights), share, mixed, report)
@@ -336,18 +338,18 @@ class ClassStack(Stack):
         self.factor = network_factor(logits, self.heard)
         return self._as_member(logits), steps
 
-    def _as_member(self, said: Tensor) -> StackMember:
-        inside = inject(self.factor * said, None, self.heard.allowed)
+    def _as_member(self, outputs: Tensor) -> StackMember:
+        inside = inject(self.factor * outputs, None, self.heard.allowed)
         return StackMember(NETWORK, inside, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
         return logits.double()
 
-    def step_losses(self, said: Tensor) -> Tensor:
+    def step_losses(self, outputs: Tensor) -> Tensor:
         """The likelihood where classes have an order, else errors."""
         if self.site.common.ordered:
-            return nll_rows(said, self.heard)
-        return inject(said, None, self.heard.allowed).argmax(1).ne(self.y).double()
+            return nll_rows(outputs, self.heard)
+        return inject(outputs, None, self.heard.allowed).argmax(1).ne(self.y).double()
 
     def _without_folds(self, folds: int) -> Examples:
         """The rows as their folds have them: a reread expert was reread without them."""
@@ -373,10 +375,10 @@ class ClassStack(Stack):
             return [StackMember(ONE_SHOT, judged.held, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), k)
         allowed = client.data.allowed if client.injected else None
-        said = mask_logits(one_shot_model.out_of_fold_logits(rows), allowed)
+        outputs = mask_logits(one_shot_model.out_of_fold_logits(rows), allowed)
         return [
             StackMember(
-                ONE_SHOT, said, True, OneShotMember(one_shot_model, common.scaler), firm=True
+                ONE_SHOT, outputs, True, OneShotMember(one_shot_model, common.scaler), firm=True
             )
         ]
 
@@ -392,9 +394,9 @@ class ClassStack(Stack):
     def expert(self, silent: Tensor) -> list[StackMember]:
         if self.heard.prior is None:
             return []
-        said = self.heard.prior.double()
-        total = said.sum(1, keepdim=True)
-        spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
+        outputs = self.heard.prior.double()
+        total = outputs.sum(1, keepdim=True)
+        spoken = torch.where(total > 0, outputs / torch.where(total > 0, total, 1.0), silent.exp())
         return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
 
     def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
@@ -414,16 +416,16 @@ class ClassStack(Stack):
         one = fill_trust(trust, share.get(EXPERT, 0.0))
         return mix(parts[others], rest, self.heard.prior, one).log()
 
-    def errors(self, said: Tensor) -> Tensor:
-        return (decide(said, self.heard.prior, self.heard.signs) != self.y).double()
+    def errors(self, outputs: Tensor) -> Tensor:
+        return (decide(outputs, self.heard.prior, self.heard.signs) != self.y).double()
 
-    def losses(self, said: Tensor) -> Tensor:
+    def losses(self, outputs: Tensor) -> Tensor:
         """As the local baseline is chosen: by likelihood where classes have an order."""
         if self.site.metric:
-            return row_costs(self.site.metric, said, self.y)
+            return row_costs(self.site.metric, outputs, self.y)
         if not self.site.common.ordered:
-            return self.errors(said)
-        return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+            return self.errors(outputs)
+        return -outputs.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
 
     def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, share, members = self.site.common, chosen.share, chosen.among
@@ -445,12 +447,12 @@ class ClassStack(Stack):
             scaler=common.scaler,
             seed=common.seed,
         )
-        said, report = chosen.said, chosen.report
+        outputs, report = chosen.said, chosen.report
         if trust.rows is not None:
             blend = partial(self.blend, trust=trust.rows)
-            said = judge_unseen(members, blend, own=self.own_losses, rows=len(self.y))
-            report = _add_line(report, self.errors(said))
-        verdict = judge_classes(said.exp(), self.y, ordered=common.ordered)
+            outputs = judge_unseen(members, blend, own=self.own_losses, rows=len(self.y))
+            report = _add_line(report, self.errors(outputs))
+        verdict = judge_classes(outputs.exp(), self.y, ordered=common.ordered)
         report = verdict.add_to(report)
         report = replace(report, left_out=left_out(self.site))
         known = trust.knowledge(self.knowledge)
@@ -474,17 +476,17 @@ class NumberStack(Stack):
             self._own = own_numbers(measured, seed=common.seed, site=site.id, signs=site.signs)
 
     def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
-        said, steps = out_of_fold(self, folds)
-        return self._as_member(said), steps
+        outputs, steps = out_of_fold(self, folds)
+        return self._as_member(outputs), steps
 
-    def _as_member(self, said: Tensor) -> StackMember:
-        return StackMember(NETWORK, said, shared=True)
+    def _as_member(self, outputs: Tensor) -> StackMember:
+        return StackMember(NETWORK, outputs, shared=True)
 
     def read(self, logits: Tensor, away: Tensor) -> Tensor:
         return network_number(logits, self.measured[away]).double()
 
-    def step_losses(self, said: Tensor) -> Tensor:
-        return self.errors(said)
+    def step_losses(self, outputs: Tensor) -> Tensor:
+        return self.errors(outputs)
 
     def one_shot(self, one_shot: OneShot, found: Posterior) -> list[StackMember]:
         common, measured = self.site.common, self.measured
@@ -493,16 +495,16 @@ class NumberStack(Stack):
             line = sign_line(common, one_shot, rows, found, self.site.signs)
             if line is None:
                 return []
-            said = within(line.held, measured)
-            width = max(float(self.errors(said).mean()) ** 0.5, 1e-12)
+            outputs = within(line.held, measured)
+            width = max(float(self.errors(outputs).mean()) ** 0.5, 1e-12)
             member = NumberMember(ONE_SHOT, line.body, line.hears, line.over, width)
-            return [StackMember(ONE_SHOT, said, True, member)]
+            return [StackMember(ONE_SHOT, outputs, True, member)]
         one_shot_model = OneShotModel(one_shot, found, rows.home(found), common.classes)
-        said = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
+        outputs = within(measured.bins.numbers(one_shot_model.leave_out(rows)[0]), measured)
         shared = OneShotMember(one_shot_model, common.scaler)
-        members = [StackMember(ONE_SHOT, said, True, shared)]
+        members = [StackMember(ONE_SHOT, outputs, True, shared)]
         if self._own is not None:
-            own = correct_number(measured, said, seed=common.seed, site=self.site.id)
+            own = correct_number(measured, outputs, seed=common.seed, site=self.site.id)
             if own is not None:
                 model = CorrectedMember(own[0], shared)
                 members.append(StackMember(CORRECTED, own[1], False, model))
@@ -521,14 +523,14 @@ class NumberStack(Stack):
         kept, weights = prune_members(members, self.weigh(members, rows))
         return self.mix(kept, torch.tensor(weights, dtype=torch.float64))
 
-    def errors(self, said: Tensor) -> Tensor:
-        return (said - self.y).square()
+    def errors(self, outputs: Tensor) -> Tensor:
+        return (outputs - self.y).square()
 
-    def losses(self, said: Tensor) -> Tensor:
-        return row_costs(self.site.metric or "rmse", said, self.y)
+    def losses(self, outputs: Tensor) -> Tensor:
+        return row_costs(self.site.metric or "rmse", outputs, self.y)
 
-    def vote_losses(self, said: Tensor) -> Tensor:
-        return self.site.number_losses(said)
+    def vote_losses(self, outputs: Tensor) -> Tensor:
+        return self.site.number_losses(outputs)
 
     def finish(self, chosen: ChosenMembers, finished: Params | None) -> SiteModel:
         common, measured, share = self.site.common, self.measured, chosen.share

@@ -181,7 +181,6 @@ class Population(Protocol):
 
     def client(self, id: str, /) -> Client:
         """The client of this name, the same whenever it is asked for."""
-        ...
 
 
 class ClientSource:

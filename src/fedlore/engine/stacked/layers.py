@@ -24,11 +24,9 @@ class Fused(Protocol):
 
     def update(self, point: Tensor, speed: Tensor, rate: Tensor, decay: float) -> None:
         """speed += decay·point, then point += rate·speed; rate is () on the device."""
-        ...
 
     def bias_relu(self, out: Tensor, bias: Tensor) -> None:
         """out = max(out + bias, 0) in place: (a, b, o) and (a, 1, o)."""
-        ...
 
 
 class Plain:
@@ -119,7 +117,6 @@ class Bound(Protocol):
 
     def backward(self, delta: Tensor, keep: float, share: float, wanted: bool) -> Tensor:
         """Make each gradient keep·gradient + share·its part of delta; the slope of the input."""
-        ...
 
 
 @dataclass(frozen=True)

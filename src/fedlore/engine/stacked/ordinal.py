@@ -26,11 +26,9 @@ class Steps(Protocol):
 
     def forward(self, moved: Tensor, start: Tensor | None) -> Tensor:
         """What the network gave and what it is added to, (a, 1, b) each -> (a, k, b)."""
-        ...
 
     def backward(self, delta: Tensor, keep: float, share: float) -> Tensor:
         """(a, k, b) -> the slope in what the network gave; shift and width get their gradients."""
-        ...
 
 
 def steps_for(place: LayerPlace, number: int, k: int, unit: float, width: float) -> Steps:

@@ -50,11 +50,9 @@ class Program(Protocol):
 
     def logits(self, x: Tensor, heard: Tensor | None) -> Tensor:
         """(a, b, *features) -> (a, k, b)."""
-        ...
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
         """Make the direction of the stack keep·direction + gradient."""
-        ...
 
 
 class StackedParams:

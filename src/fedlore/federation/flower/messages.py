@@ -197,14 +197,12 @@ class Courier(Protocol):
 
     def push_messages(self, messages: Sequence[Message]) -> Iterable[str]:
         """One name for each message, empty where it could not be sent."""
-        ...
 
     def pull_messages(self, message_ids: Sequence[str]) -> Iterable[Message | BadReply]:
         """The replies that have arrived in full; what is here in half and not asked for goes.
 
         Each is let go of before more are fetched.
         """
-        ...
 
 
 @dataclass

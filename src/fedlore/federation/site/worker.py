@@ -39,15 +39,12 @@ class Part(Protocol):
 
     def setup(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
         """What trains and scores in one of the trainings."""
-        ...
 
     def answer(self, task: Task) -> Reply | None:
         """The reply to a task about the choice, None for those that every engine answers."""
-        ...
 
     def done(self, task: Task, memory: Payload) -> None:
         """A task was answered that left this behind."""
-        ...
 
 
 class PlainSite:

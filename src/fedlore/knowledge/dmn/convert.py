@@ -68,13 +68,13 @@ def _import_own(tables: Sequence[DmnTable]) -> Imported:
     for key in ("predict", "range"):
         values.pop(key, None)
     for place, part in enumerate(parts, 1):
-        said = tomllib.loads(part.members[FILE].decode())
-        if said["features"] != values["features"]:
+        document = tomllib.loads(part.members[FILE].decode())
+        if document["features"] != values["features"]:
             return Imported(tables[0].name, fault="its tables have other inputs, one than another")
-        side = "predict" if "predict" in said else "range"
+        side = "predict" if "predict" in document else "range"
         sources = values.setdefault(side, {"sources": []})["sources"]
         name = TABLE if len(parts) == 1 else f"rules-{place}.csv"
-        sources.append(said[side]["sources"][0] | {"table": name})
+        sources.append(document[side]["sources"][0] | {"table": name})
         members[name] = part.members[TABLE]
     if len(parts) > 1:
         members.pop(TABLE, None)
@@ -195,10 +195,10 @@ def _feature(column: DmnColumn, name: str, tests: Sequence[Tests], remarks: list
     levels = list(dict.fromkeys(map(level_of, listed or named)))
     extra = [level_of(value) for value in named if level_of(value) not in levels]
     if not listed or extra:
-        said = ", ".join(map(repr, extra or levels)) or "none"
+        shown = ", ".join(map(repr, extra or levels)) or "none"
         remarks.append(
             f"input '{column.name}' does not list all its values: its levels are those that rules "
-            f"name ({said[:200]}), and a row with another one is refused"
+            f"name ({shown[:200]}), and a row with another one is refused"
         )
     if not levels + extra:
         raise KnowledgeError(f"input '{column.name}' names no value at all")
@@ -210,13 +210,13 @@ def _limits(
 ) -> tuple[tuple[float, float] | None, Sequence[Literal]]:
     """The scope or the levels that a column allows."""
     try:
-        said = parse_tests(column.values)
-        if said is None:
+        tests = parse_tests(column.values)
+        if tests is None:
             return None, ()
-        if said.values and not said.negated:
-            return None, said.values
-        (span,) = said.spans
-        if not said.negated and span.start.value < span.stop.value:
+        if tests.values and not tests.negated:
+            return None, tests.values
+        (span,) = tests.spans
+        if not tests.negated and span.start.value < span.stop.value:
             return (span.start.value, span.stop.value), ()
     except (KnowledgeError, ValueError):
         pass
@@ -268,15 +268,15 @@ class _Answers:
         output = table.outputs[place]
         if "hit" in table.own:
             return _own_answers(table, output)
-        said = [_outcome(rule, place, row) for row, rule in enumerate(table.rules, 1)]
+        outcomes = [_outcome(rule, place, row) for row, rule in enumerate(table.rules, 1)]
         usual = parse_literal(output.default) if output.default else None
-        kinds = {kind_of(value) for value in [*said, *([] if usual is None else [usual])]}
+        kinds = {kind_of(value) for value in [*outcomes, *([] if usual is None else [usual])]}
         if len(kinds) > 1:
             raise KnowledgeError(f"output '{output.name}' has values of several types")
         ranked = _ranked(output)
-        values = _answer_values(output, [*said, *([] if usual is None else [usual])], ranked)
-        texts = [_text(value) for value in said]
-        hit, priorities = _policy(table, said, ranked, remarks)
+        values = _answer_values(output, [*outcomes, *([] if usual is None else [usual])], ranked)
+        texts = [_text(value) for value in outcomes]
+        hit, priorities = _policy(table, outcomes, ranked, remarks)
         side = "range" if hit == "union" else "predict"
         if side == "range" and "target" in values:
             texts = [f"= {text}" for text in texts]
@@ -317,23 +317,23 @@ def _ranked(output: DmnColumn) -> list[Literal]:
 
 
 def _policy(
-    table: DmnTable, said: Sequence[Literal], ranked: Sequence[Literal], remarks: list[str]
+    table: DmnTable, outcomes: Sequence[Literal], ranked: Sequence[Literal], remarks: list[str]
 ) -> tuple[str, list[float] | None]:
     """The hit policy here, and the priority of each rule where there is one."""
     if len(table.outputs) > 1 and table.hit in ("PRIORITY", "OUTPUT ORDER"):
         raise KnowledgeError(f"{table.hit} over several outputs at once has no counterpart")
     if table.hit == "PRIORITY":
-        if not ranked or not set(said) <= set(ranked):
+        if not ranked or not set(outcomes) <= set(ranked):
             raise KnowledgeError("PRIORITY needs a list of output values that names every output")
-        return "priority", [float(ranked.index(value) + 1) for value in said]
+        return "priority", [float(ranked.index(value) + 1) for value in outcomes]
     if table.hit == "COLLECT" and table.aggregation:
-        if table.aggregation not in ("MIN", "MAX") or kind_of(said[0]) != "number":
+        if table.aggregation not in ("MIN", "MAX") or kind_of(outcomes[0]) != "number":
             raise KnowledgeError(
                 f"COLLECT with {table.aggregation[:20]} reckons with the outputs of several rules: "
                 "only MIN and MAX of numbers have a counterpart"
             )
         sign = 1.0 if table.aggregation == "MIN" else -1.0
-        return "priority", [sign * float(value) for value in said]
+        return "priority", [sign * float(value) for value in outcomes]
     if table.hit in _LISTS:
         order = "" if table.hit == "COLLECT" else ", without their order"
         remarks.append(
@@ -347,17 +347,17 @@ def _policy(
 
 
 def _answer_values(
-    output: DmnColumn, said: Sequence[Literal], ranked: Sequence[Literal]
+    output: DmnColumn, outcomes: Sequence[Literal], ranked: Sequence[Literal]
 ) -> dict[str, Any]:
     """Classes and their label, or the target of a number."""
     label = named_as(output.name)
-    if kind_of(said[0]) == "number":
-        numbers = [float(value) for value in said]
+    if kind_of(outcomes[0]) == "number":
+        numbers = [float(value) for value in outcomes]
         low, high = min(numbers), max(numbers)
         return {"target": {"name": label, "lower": low, "upper": high if high > low else low + 1.0}}
-    if kind_of(said[0]) == "boolean":
+    if kind_of(outcomes[0]) == "boolean":
         return {"label": label, "classes": ["false", "true"]}
-    known = [*(str(value) for value in ranked if kind_of(value) == "string"), *map(str, said)]
+    known = [*(str(value) for value in ranked if kind_of(value) == "string"), *map(str, outcomes)]
     classes = list(dict.fromkeys(known))
     if len(classes) < 2:
         raise KnowledgeError(f"output '{output.name}' has one value only: there is nothing to tell")
@@ -375,8 +375,8 @@ def _own_answers(table: DmnTable, output: DmnColumn) -> _Answers:
     """Outcomes as fedlore wrote them: cells in quotes."""
     own = table.own
     side, hit = own.get("side", ""), own["hit"]
-    said = [parse_literal(rule.outputs[0]) for rule in table.rules]
-    texts = [_text(one) if side == "predict" else str(one) for one in said]
+    outcomes = [parse_literal(rule.outputs[0]) for rule in table.rules]
+    texts = [_text(one) if side == "predict" else str(one) for one in outcomes]
     values: dict[str, Any] = {"label": own.get("label", output.name)}
     if "lower" in own:
         values = {"target": {"name": own.get("label", output.name)}}

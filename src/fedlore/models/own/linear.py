@@ -84,15 +84,12 @@ class Family(Protocol):
 
     def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
         """Outputs at other rows for each setting, (s, m, o)."""
-        ...
 
     def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Any:
         """The plain model of one setting, (n, i) -> (n, o)."""
-        ...
 
     def near(self, setting: Any) -> Sequence[Any]:
         """What is still worth trying elsewhere once this setting was best: few where it is dear."""
-        ...
 
 
 class PenaltyPath(ABC):

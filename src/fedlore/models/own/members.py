@@ -117,7 +117,6 @@ class ClassPredictor(Protocol):
 
     def log_probs(self, known: Examples) -> Tensor:
         """Log-probabilities, (n, k), -inf outside the range."""
-        ...
 
 
 class NumberPredictor(Protocol):
@@ -125,7 +124,6 @@ class NumberPredictor(Protocol):
 
     def number(self, known: Measured) -> Tensor:
         """Numbers inside S(x), (n,) float64."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,6 @@ class Identity(Protocol):
 
     def check(self, site: str, message: bytes, signature: bytes) -> None:
         """Raise where this is not that site's signature."""
-        ...
 
 
 def make_pact(
