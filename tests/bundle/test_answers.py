@@ -42,7 +42,7 @@ def test_who_decided_follows_from_the_parts(seed, trust):
     alone = made.personal.with_knowledge(Knowledge(None, known().range)).predict(x)
     for row, code in enumerate(found.decided.tolist()):
         said, expert, own = (int(t[row]) for t in (found.predicted, found.expert, alone))
-        expected = "network"
+        expected = "model"
         if int(found.allowed[row].sum()) == 1:
             expected = "range"
         elif expert >= 0 and own == expert:

@@ -87,6 +87,8 @@ def test_answers_name_who_decided():
     assert torch.allclose(found.trust, 0.7 * spoken.float())
     single = known.allowed.sum(1) == 1
     expert = torch.tensor([DECIDED[int(d)] == "expert" for d in found.decided])
+    silent = ~spoken & ~single  # the network has a tenth of the say: no network decided
+    assert {DECIDED[int(d)] for d in found.decided[silent]} == {"model"}
     assert torch.equal(found.predicted[spoken], found.expert[spoken])
     assert not (expert & single).any() and not (expert & ~spoken).any()
     assert torch.allclose(found.probabilities, model.log_probs(known).exp().detach(), atol=1e-6)

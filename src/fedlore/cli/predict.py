@@ -184,7 +184,7 @@ def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
     say = screen.aside
     if summary.said:
         say(f"{file}: {summary.said}")
-    who = {"network": "the model", "both": "model and expert together"}
+    who = {"both": "model and expert together"}
     said = summary.decided.items()
     parts = [f"{count} by {who.get(name, f'the {name}')}" for name, count in said if count]
     say(f"{summary.rows} rows decided: {', '.join(parts)}")

@@ -12,8 +12,8 @@ from ..kernel.schema import Schema
 
 #: Who decided, by code: the range left one answer; the expert outweighed the network; the network
 #: (the expert silent, not trusted, or outweighed); both said the same, or were mixed.
-DECIDED = ("range", "expert", "network", "both")
-RANGE, EXPERT, NETWORK, BOTH = range(4)
+DECIDED = ("range", "expert", "model", "both")
+RANGE, EXPERT, MODEL, BOTH = range(4)
 
 BLOCK = 4_096  # rows that go through a network at a time: a hidden layer stays in the cache
 

@@ -29,7 +29,7 @@ from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
 from .ensemble import Ensemble, with_expert
 from .own.members import input_signs, keeps_signs
 
@@ -179,12 +179,12 @@ class Personal(nn.Module):
             torch.exp(log_probs, out=probabilities[rows])
         if probabilities is None:  # no rows at all
             probabilities = torch.empty(0, k)
-        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        decided = torch.full((n,), MODEL, dtype=torch.uint8)
         if weighed:
             # of a soft prior the mixture may favour a class that neither puts first
             his, ours = (favoured.gather(1, c.unsqueeze(1)).squeeze(1) for c in (predicted, own))
             both = ours | ((predicted != own) & ~his)
-            heard = torch.where(both, BOTH, torch.where(his, EXPERT, NETWORK))
+            heard = torch.where(both, BOTH, torch.where(his, EXPERT, MODEL))
             decided = torch.where(spoken & (rely > 0), heard.to(torch.uint8), decided)
         if known.allowed is not None:
             decided.masked_fill_(allowed.sum(1) == 1, RANGE)

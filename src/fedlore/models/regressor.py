@@ -19,7 +19,7 @@ from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
 from .classifier import Personal, admit_shapes
 from .distribution import Distribution
 from .ensemble import Ensemble
@@ -186,7 +186,7 @@ class PersonalRegressor(nn.Module):
         rely = fill_trust(measured.trust, self.reliance)
         trust = torch.where(expert.isnan(), 0.0, rely).float()
         low, high = measured.ends
-        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        decided = torch.full((n,), MODEL, dtype=torch.uint8)
         decided[trust > 0] = BOTH
         decided[trust >= 1] = EXPERT
         decided[low == high] = RANGE

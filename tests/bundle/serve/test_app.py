@@ -33,7 +33,7 @@ def test_a_row_is_answered_with_grade_range_expert_and_reason(app, bundle):
     assert found["expert"] == "I"
     assert found["trust"] == 0.3
     assert found["allowed"] == ["III", "II", "I"]
-    assert found["decided"] in ("expert", "network", "both")
+    assert found["decided"] in ("expert", "model", "both")
     assert sum(found["probabilities"].values()) == pytest.approx(1, abs=1e-5)
     assert any("heat > 1200 -> I" in line for line in found["reasons"])
 

@@ -25,7 +25,7 @@ from ..explain import answer_with_reasons, moved_by
 from ..predict import answer_rows, doubt_rows, stored_holding
 from ..store import bundle_on
 
-Who = Literal["range", "expert", "network", "both"]
+Who = Literal["range", "expert", "model", "both"]
 SERVED_LEVEL = 0.9  # of the sets and intervals that are answered
 
 
@@ -60,7 +60,7 @@ class RowAnswer(BaseModel):
         description="the expert's own prediction; null if he names no single one"
     )
     decided: Who = Field(
-        description="the range left one answer, the expert outweighed the network, the network "
+        description="the range left one answer, the expert outweighed the model, the model "
         "decided, or both said the same or were mixed"
     )
     trust: float = Field(ge=0, le=1, description="λ that was used; 0 where the expert is silent")

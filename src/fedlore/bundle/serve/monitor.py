@@ -37,7 +37,7 @@ class Metrics:
         self.seconds = Histogram(
             "fedlore_request_seconds", about, ("path",), buckets=_BUCKETS, registry=own
         )
-        about = "Rows answered, by what decided: range, expert, network or both"
+        about = "Rows answered, by what decided: range, expert, model or both"
         self.rows = Counter("fedlore_rows", about, ("decided",), registry=own)
         about = "Requests that were not answered: 4xx refused, 5xx failed"
         self.errors = Counter("fedlore_errors", about, ("kind",), registry=own)

@@ -194,7 +194,7 @@ function percent(p) {
 const WHO = {
   range: "The range leaves nothing else.",
   expert: "The expert decided.",
-  network: "The model decided.",
+  model: "The model decided.",
   both: "Expert and model together.",
 };
 
