@@ -219,3 +219,11 @@ def test_every_rule_can_be_told(rule):
 def test_a_logarithm_needs_positive_numbers():
     with pytest.raises(FedloreError, match="'MF' must be positive, got 0"):
         mixed(Log("MF"), {"MF": np.array([0.0, 1.0])}, [0.5, 0.5])
+
+
+def test_blends_are_averaged_by_dry_mass_each_by_its_own():
+    """As many blends as coals: 4.5 of ash in 95 of solid, and a blend of one coal alone."""
+    shares = np.array([[0.5, 0.5], [1.0, 0.0]])
+    mix = Mix.of(shares, {"Mt": np.array([10.0, 0.0]), "Ash": np.array([10.0, 20.0])})
+    assert mix.mean("Ash").tolist() == pytest.approx([14.5 / 0.95, 10.0])
+    assert Mix.of(shares, {"Ash": np.array([10.0, 20.0])}).mean("Ash").tolist() == [15.0, 10.0]
