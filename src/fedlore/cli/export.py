@@ -163,6 +163,9 @@ def certify_command(
                 f"{name} = {value:g}" for name, value in zip(names, claim["example"], strict=True)
             )
             screen.say(f"         for example {row}")
+    if opened.schema.absent:
+        gone = ", ".join(opened.schema.absent)
+        screen.say(f"this site does not measure {gone}: rows that leave them out are covered too")
     screen.say(f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}")
     screen.give(
         {key: values[key] for key in ("verdict", "claims", "sha256")} | {"certificate": place}

@@ -30,7 +30,7 @@ class Benefit:
     sentence: str
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities
-    left_out: str = ""  # which members are not in the mixture for the sake of shapes, and why
+    left_out: str = ""  # columns that it does not measure, members it lacks for its shapes' sake
 
     def value(self, name: str) -> float:
         """One line by name."""

@@ -73,7 +73,7 @@ def benefit_page(table: Mapping[str, Any]) -> str:
         members=len(table["weights"]),
     )
     facts = {say("what it rests on"): basis, say("what would change it"): _doubts(table)}
-    if table.get("left out"):  # for the sake of shapes
+    if table.get("left out"):
         facts[say("left out")] = plain_text(table["left out"])
     ways = say("What each way is worth here")
     sections = [Section(ways, (), (_ways(table), _members(table)))]

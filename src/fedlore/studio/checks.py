@@ -172,7 +172,9 @@ def show_schema(schema: Schema | None, members: Any) -> dict[str, Any] | None:
         "ordered": schema.ordered,
         "number": number,
         "unit": schema.unit,
-        "features": [f.describe() | {"missing": f.missing} for f in schema.features],
+        "features": [
+            f.describe() | {"missing": f.missing, "have": f.have} for f in schema.features
+        ],
     }
 
 

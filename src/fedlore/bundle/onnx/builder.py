@@ -106,6 +106,8 @@ def describe_graph(schema: Schema | None, *, bins: Bins | None = None) -> dict[s
     if schema is None:
         return found
     found["fedlore.features"] = json.dumps([feature.values() for feature in schema.features])
+    if schema.absent:
+        found["fedlore.absent"] = json.dumps(schema.absent)
     if bins is None:
         return found | {"fedlore.classes": json.dumps(schema.classes)}
     target = {"name": schema.label, "unit": schema.unit, "lower": bins.lower, "upper": bins.upper}

@@ -132,9 +132,17 @@ def gain_of(before: Tensor, after: Tensor, measure: str) -> BenefitLine:
 
 
 def left_out(site: SiteRows) -> str:
-    """Which members a site goes without since nothing shows that they keep its shapes; or ""."""
+    """Which columns a site does not measure, and members it goes without for its shapes; or ""."""
+    schema = site.member.knowledge.schema
+    absent = () if schema is None else schema.absent
+    said = [f"This site does not measure {', '.join(absent)}."] if absent else []
+    return " ".join([*said, *_without_shapes(site)])
+
+
+def _without_shapes(site: SiteRows) -> list[str]:
+    """Which members a site goes without since nothing shows that they keep its shapes."""
     if site.shapes is None:
-        return ""
+        return []
     shapes = ", ".join(map(str, site.shapes))
     lost = ["own models with products of features"] if site.common.search_space.own else []
     if site.common.search_space.one_shot is not None:
@@ -142,4 +150,4 @@ def left_out(site: SiteRows) -> str:
     if site.member.knowledge.prediction is not None and not site.hears_expert:
         lost.append("the expert, who is not shown to move so")
     named = " and ".join([", ".join(lost[:-1]), lost[-1]] if len(lost) > 1 else lost)
-    return f"Left out so that the shapes hold for sure ({shapes}): {named}." if lost else ""
+    return [f"Left out so that the shapes hold for sure ({shapes}): {named}."] if lost else []

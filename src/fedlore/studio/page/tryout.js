@@ -54,7 +54,7 @@ export class TryView extends HTMLElement {
     box.addEventListener("input", () => { if (slide) slide.value = box.value.replace(",", "."); change(box.value); });
     slide?.addEventListener("input", () => { box.value = typed(Number(Number(slide.value).toPrecision(4))); change(box.value); });
     this.inputs.set(feature.name, [box, slide]);
-    const one = field(feature.name, box, scope(feature));
+    const one = field(feature.name, box, feature.have ? scope(feature) : say("try.absent"));
     if (slide) one.insertBefore(slide, one.lastChild);
     return one;
   }
@@ -124,8 +124,9 @@ function usedIn({ grids, sources, schema }) {
 
 const typed = (value) => (typeof value === "number" ? String(value) : value ?? "");
 
-// the middle of the scope, in few digits; the first level
+// the middle of the scope, in few digits; the first level; nothing where the site does not measure it
 function start(feature) {
+  if (!feature.have) return "";
   if (feature.levels.length) return feature.levels[0];
   const low = feature.low ?? Math.min(0, feature.high ?? 0), high = feature.high ?? Math.max(1, low + 1);
   return Number(((low + high) / 2).toPrecision(4));
