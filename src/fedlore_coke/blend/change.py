@@ -129,7 +129,8 @@ def _features(order: Order, now: Array) -> list[FeatureChange]:
     values = order.recipe.features(now[None])[0]
     found = []
     for place, feature in enumerate(order.recipe.schema.features):
-        if feature.levels or not np.isfinite(feature.high - feature.low):
+        known = not feature.levels and feature.name not in order.recipe.without
+        if not known or not np.isfinite(feature.high - feature.low):
             continue
         grid = np.linspace(feature.low, feature.high, _GRID)
         rows = np.repeat(values[None], _GRID, 0)

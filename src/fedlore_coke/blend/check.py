@@ -75,7 +75,8 @@ def _quality(order: Order, shares: Array) -> list[str]:
     if order.scope:
         for feature, value in zip(order.recipe.schema.features, values[0].tolist(), strict=True):
             room = _ROUNDING * min(feature.high - feature.low, 1e6)
-            if not feature.levels and not feature.low - room <= value <= feature.high + room:
+            known = not feature.levels and feature.name not in order.recipe.without
+            if known and not feature.low - room <= value <= feature.high + room:
                 broken.append(
                     f"{feature.name} {value:.6g} lies outside {feature.low:g} to {feature.high:g}"
                 )

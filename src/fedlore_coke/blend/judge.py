@@ -123,14 +123,15 @@ class Judge:
     def misses(self, values: Array) -> Array:
         """How far each feature lies out of its scope, in widths of the scope, (n, d)."""
         low, high, width = self.scope
-        return np.maximum(np.maximum(low - values, values - high), 0.0) / width
+        return np.fmax(np.maximum(low - values, values - high), 0.0) / width  # NaN is no miss
 
     @property
     def scope(self) -> tuple[Array, Array, Array]:
-        """Low end, high end and width of each feature's scope, (d,) each."""
-        features = self.recipe.schema.features
-        low, high = np.array([f.low for f in features]), np.array([f.high for f in features])
-        width = np.array([f.high - f.low for f in features])
+        """Low end, high end and width of each feature's scope, (d,) each; an empty one has none."""
+        features, empty = self.recipe.schema.features, self.recipe.without
+        low = np.array([-np.inf if f.name in empty else f.low for f in features])
+        high = np.array([np.inf if f.name in empty else f.high for f in features])
+        width = high - low
         known = np.where(np.isfinite(low), np.abs(low), 0) + np.where(
             np.isfinite(high), np.abs(high), 0
         )

@@ -266,6 +266,20 @@ class Fixed(MixingRule):
         return np.full(len(mix.charged), self.value)
 
 
+@dataclass(frozen=True)
+class Unmeasured(MixingRule):
+    """A feature that the site does not measure, and that no coal brings: empty in every blend."""
+
+    def __str__(self) -> str:
+        return "not measured at this site"
+
+    def __call__(self, mix: Mix, /) -> Array:
+        return np.full(len(mix.charged), np.nan)
+
+
+UNMEASURED = Unmeasured()
+
+
 def _index(mix: Mix, ash: Array, volatile: Array, basic: Array, acid: Array) -> Array:
     """100 A BR / (100 - V); each argument is (c,), the result (n,)."""
     sour = mix.dry @ (ash * acid)
@@ -333,6 +347,17 @@ class MixingRecipe:
         mix = Mix.of(shares, self.properties)
         return np.stack([rule(mix) for rule in self.rules], 1)
 
+    def name_values(self, values: Array) -> dict[str, float]:
+        """Features (d,) by name, without those that are empty."""
+        pairs = zip(self.schema.names, values.tolist(), strict=True)
+        return {name: value for name, value in pairs if name not in self.without}
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """The features that are empty in every blend."""
+        pairs = zip(self.schema.names, self.rules, strict=True)
+        return tuple(name for name, rule in pairs if rule is UNMEASURED)
+
     @property
     def table(self) -> dict[str, str]:
         """Feature -> its rule, in words, with the numbers that it depends on."""
@@ -362,13 +387,13 @@ def recipe_for(
     for feature in schema.features:
         if feature.name in fixed:
             made.append(Fixed(_value(feature, fixed[feature.name])))
-        elif feature.levels:
+        elif feature.levels and feature.have:
             raise FedloreError(
                 f"feature '{feature.name}' is a choice of {', '.join(feature.levels)}, which no "
                 f"rule can blend: fix it, as in --fix {feature.name}={feature.levels[0]}"
             )
         else:
-            made.append(_rule(feature.name, rules, coals))
+            made.append(_rule(feature, rules, coals))
     return MixingRecipe(schema, coals.properties, tuple(made))
 
 
@@ -379,11 +404,14 @@ def read_mixing(path: str | Path) -> tuple[dict[str, MixingRule], dict[str, floa
     return rules, document.fixed
 
 
-def _rule(name: str, rules: Mapping[str, MixingRule], coals: Coals) -> MixingRule:
+def _rule(feature: Feature, rules: Mapping[str, MixingRule], coals: Coals) -> MixingRule:
+    name = feature.name
     options = (rules[name],) if name in rules else BY_NAME.get(name, (Additive(name),))
     for rule in options:
         if all(need in coals.properties for need in rule.needs):
             return rule
+    if not feature.have and name not in rules:
+        return UNMEASURED
     lacking = [need for need in options[0].needs if need not in coals.properties]
     raise FedloreError(
         f"feature '{name}' of the model cannot be blended: the coals have no column "

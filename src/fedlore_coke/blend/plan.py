@@ -150,7 +150,7 @@ class _Planner:
             order.coals.named(shares),
             float(shares @ self.price),
             float(order.grader.look(rows_of(x), (order.target,))[0][0, 0]),
-            dict(zip(order.recipe.schema.names, x[0].tolist(), strict=True)),
+            order.recipe.name_values(x[0]),
             order.grader.tell(rows_of(x)),
             order.grader.weigh(rows_of(x), order.target),
             tuple(limit.tell(shares) for limit in order.also),

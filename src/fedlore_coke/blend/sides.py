@@ -148,4 +148,9 @@ def feature_limit(recipe: MixingRecipe, target: str) -> FeatureLimit:
         )
     if features[name].levels:
         raise FedloreError(f"limit '{target}': '{name}' is a choice, not a number")
+    if name in recipe.without:
+        raise FedloreError(
+            f"limit '{target}': this site does not measure '{name}', so no blend can be held to "
+            f"it: drop the limit, or add a column '{name}' to the coals"
+        )
     return FeatureLimit(recipe, name, number_target(target, name, lower=-math.inf, upper=math.inf))

@@ -31,6 +31,7 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "without": [{"coal": name, "cost_per_tonne": cost} for name, cost in plan.without],
         "front": front(plan),
         "mixing": order.recipe.table,
+        "not_measured": list(order.recipe.without),
         "proved_cheapest": plan.proved,
         "blends_looked_at": plan.looked,
         "blends_refused_by_the_range": plan.refused,
@@ -68,6 +69,9 @@ def plan_summary(plan: BlendPlan) -> list[str]:
         f"range allows {between(blend.forecast.allowed)}"
         + (f", the expert says {blend.forecast.expert}" if blend.forecast.expert else "")
     )
+    if order.recipe.without:
+        names = ", ".join(order.recipe.without)
+        said.append(f"Not measured at this site, and empty in every blend: {names}")
     said += risk_words(order, blend)
     said += [f"{side.limit}: {side.found} ({side.wanted})" for side in blend.sides]
     if plan.costs:
