@@ -30,11 +30,11 @@ STUDIO_LIMITS = ServeLimits(body=32_000_000, patience=30.0)
 
 
 def make_studio(
-    desk: Workspace, *, token: str | None = None, hosts: Sequence[str] | None = None
+    workspace: Workspace, *, token: str | None = None, hosts: Sequence[str] | None = None
 ) -> Doorkeeper:
     """The whole studio of one site, its guard outermost."""
     app = FastAPI(
-        title=f"fedlore studio: {desk.place.folder.resolve().name}",
+        title=f"fedlore studio: {workspace.place.folder.resolve().name}",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -42,7 +42,7 @@ def make_studio(
     )
     _handle_errors(app)
     shown = _add_page(app, guarded=token is not None)
-    add_routes(app, desk)
+    add_routes(app, workspace)
     return Doorkeeper(app, STUDIO_LIMITS, None, token, hosts, without_token=(*OPEN, *shown))
 
 

@@ -102,22 +102,22 @@ _SETTINGS = (
 )
 
 
-def show_workspace(desk: Workspace) -> dict[str, Any]:
+def show_workspace(workspace: Workspace) -> dict[str, Any]:
     """Everything the page needs; faults of the files are told, never raised."""
-    members, draft = desk.members, desk.draft
+    members, draft = workspace.members, workspace.draft
     about: dict[str, Any] = {
-        "name": desk.place.folder.resolve().name,
-        "file": desk.place.knowledge.name,
-        "token": desk.token,
-        "saved": desk.saved_token,
+        "name": workspace.place.folder.resolve().name,
+        "file": workspace.place.knowledge.name,
+        "token": workspace.token,
+        "saved": workspace.saved_token,
         "draft": sorted(draft.changed),
-        **desk.steps,
+        **workspace.steps,
         "drafted": {"who": draft.who, "what": draft.what, "when": draft.when},
-        "data": desk.place.data.name if desk.place.data else None,
-        "bundle": desk.place.bundle.name if desk.place.bundle else None,
-        "models": sorted(path.name for path in desk.place.ensemble.glob("*.onnx")),
+        "data": workspace.place.data.name if workspace.place.data else None,
+        "bundle": workspace.place.bundle.name if workspace.place.bundle else None,
+        "models": sorted(path.name for path in workspace.place.ensemble.glob("*.onnx")),
         "policies": {kind: list(names) for kind, names in POLICIES.items()},
-        "exists": desk.place.knowledge.exists() or bool(draft.changed),
+        "exists": workspace.place.knowledge.exists() or bool(draft.changed),
     }
     if not about["exists"]:
         return {**about, **_nothing()}

@@ -173,15 +173,15 @@ def suggest_rule(
     return found[0] if found else None
 
 
-def accept_rule(desk: Workspace, said: RuleAccepted) -> None:
+def accept_rule(workspace: Workspace, said: RuleAccepted) -> None:
     """A suggested rule into the draft; one that breaks the expert's own rules is refused."""
-    with desk.lock:
-        desk.check(said.token)
-        file, data = add_rule(desk.members, said.cells, said.then, said.note)
-        breaks = _breaks(desk.members, judge(desk.members), file, data)
+    with workspace.lock:
+        workspace.check(said.token)
+        file, data = add_rule(workspace.members, said.cells, said.then, said.note)
+        breaks = _breaks(workspace.members, judge(workspace.members), file, data)
         if breaks:
             raise KnowledgeError(f"this rule is not accepted: {breaks}")
-        desk.change(said.token, {file: data}, who=said.who, what=f"'{file}'")
+        workspace.change(said.token, {file: data}, who=said.who, what=f"'{file}'")
 
 
 def _breaks(members: Mapping[str, bytes], checkup: Checkup, file: str, data: bytes) -> str:
@@ -305,11 +305,11 @@ def _hits(cells: Mapping[str, str], schema: Schema, x: Tensor) -> Tensor:
     return table.hits(x)[:, 0]
 
 
-def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
+def calibrate_draft(workspace: Workspace, said: CalibrationRequest) -> None:
     """Put a calibrated range into the draft, in the place of the one that was there."""
-    with desk.lock:
-        desk.check(said.token)
-        members = desk.members
+    with workspace.lock:
+        workspace.check(said.token)
+        members = workspace.members
         checkup = judge(members)
         known, _ = usable(checkup)
         values = toml_in(*files_at(members))
@@ -321,7 +321,7 @@ def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
         limits = values.get("range", {})
         if limits.get("combine", "all") != "all":
             raise FedloreError("a calibrated range cannot be added to alternatives (combine = any)")
-        rows = rows_of_site(desk.place.data, checkup)
+        rows = rows_of_site(workspace.place.data, checkup)
         measured: dict[str, Any]
         if isinstance(rows, Measured):
             interval = ConformalInterval.calibrate(known.prediction, rows, alpha=said.alpha)
@@ -349,4 +349,4 @@ def calibrate_draft(desk: Workspace, said: CalibrationRequest) -> None:
             soft = sum("confidence" in source for source in sources)  # they exclude nothing
             if len(sources) - len(old) - soft == 1 and "empty" not in limits:
                 text = edit_toml(text, ["range", "empty"], "first")  # the expert has the last word
-        desk.change(said.token, {FILE: text.encode()}, who=said.who, what="a calibrated range")
+        workspace.change(said.token, {FILE: text.encode()}, who=said.who, what="a calibrated range")

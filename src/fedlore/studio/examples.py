@@ -85,11 +85,11 @@ def _step(feature: Feature, at: float) -> float:
     return 10.0 ** math.floor(math.log10(span / 100))
 
 
-def start_examples(desk: Workspace, said: Change) -> None:
+def start_examples(workspace: Workspace, said: Change) -> None:
     """An empty file of examples, named by the knowledge file."""
-    with desk.lock:
-        desk.check(said.token)
-        members: Mapping[str, bytes] = desk.members
+    with workspace.lock:
+        workspace.check(said.token)
+        members: Mapping[str, bytes] = workspace.members
         schema = read_schema(members)
         if schema is None or "examples" in toml_in(*files_at(members)):
             raise KnowledgeError("examples need declared features, and a file without any so far")
@@ -100,4 +100,4 @@ def start_examples(desk: Workspace, said: Change) -> None:
             )
         text = edit_toml(members[FILE].decode("utf-8-sig"), ["examples"], EXAMPLES_FILE)
         files = {EXAMPLES_FILE: new_table(example_cells(schema)), FILE: text.encode()}
-        desk.change(said.token, files, who=said.who, what=f"'{EXAMPLES_FILE}'")
+        workspace.change(said.token, files, who=said.who, what=f"'{EXAMPLES_FILE}'")

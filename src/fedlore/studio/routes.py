@@ -48,14 +48,14 @@ from .versions import blame_cells, compare_versions, list_versions, save_draft, 
 class Studio:
     """A site's workspace with what is kept of it between two requests."""
 
-    desk: Workspace
+    workspace: Workspace
     model: SiteBundle
     _known: dict[str, tuple[Checkup, str]] = field(default_factory=dict)  # of the present state
 
     def present(self) -> tuple[Mapping[str, bytes], Checkup, str]:
         """The files, what a check finds of them, and which part had to be left out for that."""
-        with self.desk.lock:
-            token, members = self.desk.token, self.desk.members
+        with self.workspace.lock:
+            token, members = self.workspace.token, self.workspace.members
         found = self._known.get(token)
         if found is None:
             found = judge_rest(members)
@@ -70,20 +70,20 @@ class Studio:
     @property
     def key(self) -> Path:
         """Where the key of whoever signs here lies."""
-        return self.desk.place.state / "key.pem"
+        return self.workspace.place.state / "key.pem"
 
     def rows(self) -> Examples | Measured:
         """The site's own rows."""
-        return rows_of_site(self.desk.place.data, self.checkup)
+        return rows_of_site(self.workspace.place.data, self.checkup)
 
     def row(self, request: asked.TriedRow) -> Tensor:
         """The row that a person tries."""
         return tried_row(request.row, self.checkup)
 
 
-def add_routes(app: FastAPI, desk: Workspace) -> None:
+def add_routes(app: FastAPI, workspace: Workspace) -> None:
     """Everything that the page asks."""
-    studio = Studio(desk, SiteBundle(desk.place.bundle))
+    studio = Studio(workspace, SiteBundle(workspace.place.bundle))
 
     def offer(method: str, path: str, kind: type | None, answer: Callable[..., Any]) -> None:
         if kind is None:
@@ -100,8 +100,8 @@ def add_routes(app: FastAPI, desk: Workspace) -> None:
 
     def changed(do: Callable[[Workspace, Any], object]) -> Callable[[Studio, Any], Any]:
         def answer(_: Studio, request: Any) -> dict[str, Any]:
-            do(desk, request)
-            return show_workspace(desk)
+            do(workspace, request)
+            return show_workspace(workspace)
 
         return answer
 
@@ -111,9 +111,11 @@ def add_routes(app: FastAPI, desk: Workspace) -> None:
         offer(method, path, kind, changed(do))
 
 
-def _restore(desk: Workspace, request: asked.OneVersion) -> None:
-    files = version_files(desk.place, request.number)
-    desk.change(request.token, files, who=request.who, what=f"all files (version {request.number})")
+def _restore(workspace: Workspace, request: asked.OneVersion) -> None:
+    files = version_files(workspace.place, request.number)
+    workspace.change(
+        request.token, files, who=request.who, what=f"all files (version {request.number})"
+    )
 
 
 #: What changes the draft or the files; the answer is the whole workspace as it is then.
@@ -128,43 +130,60 @@ _CHANGES: tuple[tuple[str, str, type, Callable[[Workspace, Any], object]], ...] 
         "POST",
         "discard",
         asked.Change,
-        lambda desk, request: desk.discard(request.token, who=request.who),
+        lambda workspace, request: workspace.discard(request.token, who=request.who),
     ),
-    ("POST", "undo", asked.Change, lambda desk, request: desk.undo(request.token, who=request.who)),
-    ("POST", "redo", asked.Change, lambda desk, request: desk.redo(request.token, who=request.who)),
+    (
+        "POST",
+        "undo",
+        asked.Change,
+        lambda workspace, request: workspace.undo(request.token, who=request.who),
+    ),
+    (
+        "POST",
+        "redo",
+        asked.Change,
+        lambda workspace, request: workspace.redo(request.token, who=request.who),
+    ),
     ("POST", "restore", asked.OneVersion, _restore),
     ("POST", "examples", asked.Change, start_examples),
 )
 
 
+def _show_state(studio: Studio) -> dict[str, Any]:
+    space = studio.workspace
+    return {"token": space.token, "saved": space.saved_token}
+
+
 def _show_book(studio: Studio) -> dict[str, Any]:
-    place = studio.desk.place
+    place = studio.workspace.place
     name = place.folder.resolve().name
-    return {"html": write_book(studio.desk.members, name, place.knowledge, place.data)}
+    return {"html": write_book(studio.workspace.members, name, place.knowledge, place.data)}
 
 
 def _compare(studio: Studio, request: asked.TwoVersions) -> Any:
-    return plain_values(compare_versions(studio.desk, request.before, request.after, studio.model))
+    return plain_values(
+        compare_versions(studio.workspace, request.before, request.after, studio.model)
+    )
 
 
 def _show_signature(studio: Studio) -> dict[str, Any]:
     """Who signed what is saved."""
     key = studio.key.exists()
     try:
-        return {**asdict(check_signed(studio.desk.place.knowledge)), "key": key, "fault": ""}
+        return {**asdict(check_signed(studio.workspace.place.knowledge)), "key": key, "fault": ""}
     except FedloreError as error:
         return {"fault": str(error), "key": key}
 
 
 def _sign(studio: Studio, request: asked.SignatureAsked) -> dict[str, Any]:
-    desk, key = studio.desk, studio.key
-    with desk.lock:
-        if desk.draft.changed:
+    workspace, key = studio.workspace, studio.key
+    with workspace.lock:
+        if workspace.draft.changed:
             raise FedloreError("there is a draft: save it first, what is saved is signed")
         if not key.exists():
             make_key(key, request.passphrase)
         signed = sign_file(
-            desk.place.knowledge, key=key, passphrase=request.passphrase, signer=request.signer
+            workspace.place.knowledge, key=key, passphrase=request.passphrase, signer=request.signer
         )
     return asdict(signed)
 
@@ -182,7 +201,7 @@ def _as_examples(studio: Studio, request: asked.SomeRows) -> dict[str, Any]:
 
 
 def _show_data(studio: Studio) -> Any:
-    data = studio.desk.place.data
+    data = studio.workspace.place.data
     return plain_values(report_data(studio.checkup, studio.rows(), data.name if data else ""))
 
 
@@ -204,17 +223,18 @@ def _find_nearest(studio: Studio, request: asked.WantedClass) -> dict[str, Any]:
 
 #: Everything else that the page asks.
 _ANSWERS: tuple[tuple[str, str, type | None, Callable[..., Any]], ...] = (
-    ("GET", "desk", None, lambda s: show_workspace(s.desk)),
-    ("GET", "state", None, lambda s: {"token": s.desk.token, "saved": s.desk.saved_token}),
-    ("GET", "columns", None, lambda s: list_columns_of(s.desk.place.data)),
-    ("GET", "versions", None, lambda s: [asdict(one) for one in list_versions(s.desk.place)]),
-    ("GET", "blame", None, lambda s: blame_cells(s.desk.place)),  # which version wrote each cell
+    ("GET", "desk", None, lambda s: show_workspace(s.workspace)),
+    ("GET", "state", None, _show_state),
+    ("GET", "columns", None, lambda s: list_columns_of(s.workspace.place.data)),
+    ("GET", "versions", None, lambda s: [asdict(one) for one in list_versions(s.workspace.place)]),
+    # which version wrote each cell
+    ("GET", "blame", None, lambda s: blame_cells(s.workspace.place)),
     ("GET", "book", None, _show_book),
     ("GET", "signature", None, _show_signature),
     ("POST", "sign", asked.SignatureAsked, _sign),
-    ("PUT", "table", asked.TableChange, lambda s, request: change_table(s.desk, request)),
+    ("PUT", "table", asked.TableChange, lambda s, request: change_table(s.workspace, request)),
     ("POST", "formula", asked.FormulaText,
-     lambda s, request: look_at_formula(s.desk.members, request.text, region=request.region)),
+     lambda s, request: look_at_formula(s.workspace.members, request.text, region=request.region)),
     ("POST", "compare", asked.TwoVersions, _compare),
     ("POST", "try", asked.TriedRow, _try),
     ("POST", "examples/propose", None, lambda s: {"rows": propose_rows(s.checkup)}),

@@ -149,46 +149,52 @@ class BrokenExample(FedloreError):
     kind = "example"
 
 
-def save_draft(desk: Workspace, said: SaveRequest) -> None:
+def save_draft(workspace: Workspace, said: SaveRequest) -> None:
     """Write the files; examples that come out otherwise must be accepted in words."""
-    with desk.lock:
-        desk.check(said.token)
-        checkup = judge(desk.members)
+    with workspace.lock:
+        workspace.check(said.token)
+        checkup = judge(workspace.members)
         found = [f for f in checkup.findings if f.kind == "example"]
         if found and not said.anyway:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise BrokenExample(f"{found[0].place}: {found[0].message}{more}")
-        if not list_versions(desk.place) and desk.place.knowledge.exists():
-            before = judge(desk.saved).fingerprint
-            keep_version(desk.place, desk.saved, who="", why="as it was found", fingerprint=before)
-        desk.save(said.token, who=said.who)
+        if not list_versions(workspace.place) and workspace.place.knowledge.exists():
+            before = judge(workspace.saved).fingerprint
+            keep_version(
+                workspace.place, workspace.saved, who="", why="as it was found", fingerprint=before
+            )
+        workspace.save(said.token, who=said.who)
         keep_version(
-            desk.place, desk.saved, who=said.who, why=said.why, fingerprint=checkup.fingerprint
+            workspace.place,
+            workspace.saved,
+            who=said.who,
+            why=said.why,
+            fingerprint=checkup.fingerprint,
         )
 
 
-def files_of(desk: Workspace, name: str) -> Mapping[str, bytes]:
+def files_of(workspace: Workspace, name: str) -> Mapping[str, bytes]:
     """The files of a version by its number, of the draft, or as they are saved."""
     if name == DRAFT:
-        return desk.members
+        return workspace.members
     if name == SAVED:
-        return desk.saved
+        return workspace.saved
     if not name.isdecimal():
         raise FedloreError(f"there is no version '{name}'")
-    return version_files(desk.place, int(name))
+    return version_files(workspace.place, int(name))
 
 
 def compare_versions(
-    desk: Workspace, before: str, after: str, model: SiteBundle | None = None
+    workspace: Workspace, before: str, after: str, model: SiteBundle | None = None
 ) -> dict[str, Any]:
     """Where two states answer otherwise, on all inputs and on the site's own rows.
 
     With a model also which of its predictions on these rows move.
     """
-    old, new = files_of(desk, before), files_of(desk, after)
-    rows = own_rows(desk, new)
+    old, new = files_of(workspace, before), files_of(workspace, after)
+    rows = own_rows(workspace, new)
     compared = compare_answers(old, new, rows)
-    if rows is None or model is None or desk.place.bundle is None:
+    if rows is None or model is None or workspace.place.bundle is None:
         return compared
     try:
         return {**compared, "model": list_moves(model.bundle(), judge(old), judge(new), rows)}
@@ -196,12 +202,12 @@ def compare_versions(
         return {**compared, "model": {"fault": str(error)}}
 
 
-def own_rows(desk: Workspace, members: Mapping[str, bytes]) -> Tensor | None:
+def own_rows(workspace: Workspace, members: Mapping[str, bytes]) -> Tensor | None:
     """The site's rows without their labels; None where there are none, or they do not fit."""
     schema = read_schema(members)
-    if desk.place.data is None or schema is None:
+    if workspace.place.data is None or schema is None:
         return None
     try:
-        return read_table(desk.place.data, schema).x
+        return read_table(workspace.place.data, schema).x
     except FedloreError:
         return None
