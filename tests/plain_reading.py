@@ -125,6 +125,7 @@ class Reading:
     """The texts of a site's knowledge; rows are dicts by the names of columns."""
 
     texts: dict
+    day: str | None = None  # that rules with dates are read for
 
     @cached_property
     def said(self):
@@ -191,10 +192,13 @@ class Reading:
 
     def _hits(self, name, row):
         rows = list(csv.DictReader(io.StringIO(self.texts[name])))
-        if not rows or "confidence" in rows[0] or None in rows[0]:
+        if not rows or "confidence" in rows[0] or None in rows[0] or "then" not in rows[0]:
             raise Unread(name)
         names = {re.sub(r"\s*\[.*\]$", "", key): key for key in rows[0]}
         for rule in rows:
+            first, end = (rule.get(key, "").strip(" -") and rule[key] for key in ("from", "until"))
+            if (first and first > self.day) or (end and end <= self.day):
+                continue
             cells = {n: rule[key] for n, key in names.items() if n in self.levels}
             if any(math.isnan(row[n]) and c.strip() not in ("", "-") for n, c in cells.items()):
                 raise Unsure

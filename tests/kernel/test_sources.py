@@ -174,3 +174,20 @@ def test_a_table_that_leaves_nothing_refuses_the_row_whatever_is_said_of_the_who
     found = said_of(read_knowledge({"knowledge.toml": text, **tables}), np.float32([[2], [4], [7]]))
     assert found.refused.tolist() == [True, False, False]
     assert found.allowed[1:].tolist() == [[True, True, True], [False, True, True]]
+
+
+@pytest.mark.parametrize(("empty", "open_row"), [("first", {0, 1}), ("all", {0, 1, 2})])
+def test_where_a_missing_value_might_leave_nothing_the_policy_speaks(empty, open_row):
+    """Low ash allows a and b, high ash c; high sulphur allows c alone: a hole may be either."""
+    texts = {
+        "knowledge.toml": 'classes = ["a", "b", "c"]\n[[features]]\nname = "ash"\n'
+        '[[features]]\nname = "sulphur"\nmissing = "mean"\n'
+        f'[range]\nempty = "{empty}"\n[[range.sources]]\ntable = "ash.csv"\n'
+        '[[range.sources]]\ntable = "sulphur.csv"\n',
+        "ash.csv": 'ash,then\n< 5,"a, b"\n>= 5,c\n',
+        "sulphur.csv": 'sulphur,then\n< 1,"a, c"\n>= 1,c\n',
+    }
+    known = read_knowledge(texts)
+    found = said_of(known, np.array([[1, 0], [1, 2], [1, np.nan], [9, 0]], np.float32))
+    allowed = [set(np.flatnonzero(row)) for row in found.allowed]
+    assert allowed == [{0}, open_row, open_row, {2}] and not found.refused.any()

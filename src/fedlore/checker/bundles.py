@@ -124,13 +124,16 @@ def read_weights(data: bytes) -> dict[str, Array]:
     try:
         (size,) = struct.unpack("<Q", data[:8])
         head = read_json(data[8 : 8 + size], "the weights")
-        tensors = {}
-        for name, about in head.items():
-            if name == "__metadata__":
-                continue
+        head.pop("__metadata__", None)
+        tensors, body, place = {}, data[8 + size :], 0
+        for name, about in sorted(head.items(), key=lambda one: one[1]["data_offsets"]):
             begin, end = about["data_offsets"]
-            flat = np.frombuffer(data[8 + size + begin : 8 + size + end], _KINDS[about["dtype"]])
-            tensors[name] = flat.reshape(about["shape"])
+            if begin != place or min(about["shape"], default=0) < 0:
+                raise ValueError(f"'{name}' does not lie behind the tensor before it")
+            flat = np.frombuffer(body[begin:end], _KINDS[about["dtype"]])
+            tensors[name], place = flat.reshape(about["shape"]), end
+        if place != len(body):
+            raise ValueError("there are bytes behind the last tensor")
         return tensors
     except (KeyError, ValueError, struct.error, TypeError) as error:
         raise KnowledgeError(f"the weights cannot be read: {error}") from None
@@ -314,7 +317,9 @@ def _scales(form: Header, shape: Sequence[int]) -> bool:
     scaling = form.scaling
     if scaling is None:
         return form.inputs is None
-    shift, spread = (np.array(scaling.get(key), np.float64) for key in ("shift", "spread"))
+    shift, spread = (np.array(scaling.get(key)) for key in ("shift", "spread"))
+    if {shift.dtype.kind, spread.dtype.kind} - {*"if"}:
+        return False  # numpy reads a text as a number, too
     fine = (np.abs(shift) <= LARGEST).all() and ((spread > 0) & (spread <= LARGEST)).all()
     fits = shift.shape == spread.shape == shape
     return scaling.keys() == {"shift", "spread"} and fits and bool(fine)

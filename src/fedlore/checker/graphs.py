@@ -31,7 +31,7 @@ from ..kernel.graph.ops import BOOL, CODES, DOUBLE, INT64, SINGLE, Array, NamedO
 from ..kernel.knowledge import Known
 from .bundles import read_json
 from .certificate import digest
-from .layers import Layer, crossing, infer_shapes
+from .layers import ROWS, Layer, crossing, infer_shapes
 
 OPSET, FORMAT = 17, "1"
 NEAR = 1e-6  # by which weights may miss a sum of 1
@@ -189,10 +189,10 @@ def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> li
     wanted = [(name, CODES[one.type], one.shape) for name, one in outputs.items()]
     sets = [(entry.domain, entry.version) for entry in model.opset_import]
     odd = [*model.functions, *model.training_info, *inside.sparse_initializer]
-    odd += [node for node in inside.node if node.domain not in ("", "ai.onnx")]
+    odd += [*inside.value_info, *inside.quantization_annotation]  # a runtime believes them
+    odd += [node for node in inside.node if node.name or node.domain]
     faults = {
-        "it uses operators outside operator set 17": sets not in ([("", 17)], [("ai.onnx", 17)])
-        or bool(odd),
+        "it uses more than operator set 17": sets != [("", OPSET)] or bool(odd),
         "its input is not rows of float64": list(map(_about, inside.input))
         != [("rows", CODES[DOUBLE], (width,))],
         "its outputs have the wrong names, order or types": list(map(_about, inside.output))
@@ -205,7 +205,7 @@ def _frame_faults(graph: Graph, outputs: Mapping[str, Output], width: int) -> li
 def _about(value: Any) -> tuple[str, int, tuple[int, ...]]:
     """Name, type, and shape behind the rows."""
     first, *rest = value.type.tensor_type.shape.dim or [None]
-    free = first is not None and not first.HasField("dim_value")
+    free = first is not None and first.dim_param == ROWS
     return (
         value.name,
         value.type.tensor_type.elem_type,

@@ -64,7 +64,7 @@ def crossing(
 ) -> str | None:
     """The first node that may mix rows or is not in the grammar, in words; None: all are fine.
 
-    `compiled` are values that the compiler of knowledge makes; they need no second look.
+    `compiled` are values that the compiler of knowledge makes: of them only the sizes are asked.
     """
     kinds = {**dict.fromkeys(constants, "constant"), "rows": "rows"}
     sizes = {**shapes, **{name: values.shape for name, values in constants.items()}}
@@ -76,8 +76,8 @@ def crossing(
             else:
                 kind = _follow(layer, inputs, constants)
                 _check_numbers(layer, constants)
-                if kind == "rows":
-                    _check_sizes(layer, inputs, sizes)
+            if kind == "rows":
+                _check_sizes(layer, inputs, sizes)
         except (_Odd, LookupError, TypeError, ValueError) as error:
             words = f"{error}" if isinstance(error, _Odd) else "has an unknown form"
             return f"{layer.op} that makes '{out}' {words}"
@@ -110,7 +110,8 @@ def infer_shapes(model: Any) -> dict[str, Dims]:
 def _check_sizes(layer: Layer, inputs: Sequence[str], shapes: Mapping[str, Dims]) -> None:
     """That rows meet rows of the same rank, and constants that say the same of every row."""
     op, made, sizes = layer.op, shapes[layer.outputs[0]], [shapes[name] for name in layer.inputs]
-    if made[:1] != (ROWS,) or not all(isinstance(size, int) for size in made[1:]):
+    whole = op == "LayerNormalization" and len(sizes[0]) < 2  # its last axis is that of the rows
+    if whole or made[:1] != (ROWS,) or not all(isinstance(size, int) for size in made[1:]):
         raise _Odd("mixes rows, or depends on their position")
     ranks = {len(size) for size, kind in zip(sizes, inputs, strict=True) if kind == "rows"}
     if op == "Expand" and inputs[0] == "rows":

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import onnx
@@ -269,6 +270,71 @@ def other_trust(site, dice):
     return "λ"
 
 
+# --- what a runtime reads otherwise than a checker might ---
+
+
+def scores_of_others(site, dice):
+    """Scores in front of a guard that lie in one line, hang on all rows, or belong to no row."""
+    guards = [n for n in site.nodes("Clip") if site.node(n.input[0]).op_type == "Where"]
+    if not guards:
+        raise Skip
+    where = site.node(dice.choice(guards).input[0])
+    score, nan = where.input[2], site.node(where.input[0])
+    wide = "number" in site.outputs
+    flat = make("ReduceMax", [score], "flat", axes=[1], keepdims=0)
+    ones = np.ones((1,) if dice.random() < 0.5 else (), np.float64 if wide else np.float32)
+    across = make("LayerNormalization", ["flat", "ones"], "level", axis=-1, epsilon=1e-5)
+    column = make("Unsqueeze", ["level", "last"], "column")
+    rows = np.arange(20.0).reshape(dice.choice([(20, 1), (5, 4), (4, 5), (1, 20), (20,)]))
+    nodes, constants = dice.choice([
+        ([flat], {}),
+        ([flat, across], {"ones": ones}),
+        ([flat, across, column], {"ones": ones, "last": np.array([1])}),
+        ([make("Add", [score, "places"], "odd")], {"places": rows.astype(ones.dtype)}),
+        ([make("Identity", ["places"], "odd")], {"places": rows.astype(ones.dtype)}),
+    ])  # fmt: skip
+    site.insert(nan.output[0], *nodes, **constants)
+    nan.input[0] = where.input[2] = nodes[-1].output[0]
+    return f"{nodes[-1].op_type} behind {len(nodes) - 1}"
+
+
+def believed_sizes(site, dice):
+    """Sizes and names that a file states of its values, and a runtime may believe."""
+    graph, way = site.model.graph, dice.randrange(5)
+    if way < 2:
+        full = onnx.shape_inference.infer_shapes(site.model, data_prop=True).graph
+        for value in dice.sample(list(full.value_info), len(full.value_info) // 2):
+            dims = value.type.tensor_type.shape.dim
+            if dims and not dims[0].HasField("dim_value"):
+                dims[0].dim_value = 1 if way else 3
+                graph.value_info.append(value)
+    elif way == 2:
+        first = dice.choice([*graph.input, *graph.output]).type.tensor_type.shape.dim[0]
+        first.Clear()
+        first.dim_param = dice.choice(["k", "", "N"])
+    elif way == 3:
+        for node in graph.node:
+            node.name = dice.choice(["same", "other"])
+    else:
+        graph.quantization_annotation.add(tensor_name=graph.node[-1].output[0])
+    return f"way {way}"
+
+
+def lesser_output(site, dice):
+    """An output that is one of its own kind, or another of the same type."""
+    graph = site.model.graph
+    kinds = {one.name: str(one.type) for one in graph.output}
+    pairs = [(a, b) for a in kinds for b in kinds if a < b and kinds[a] == kinds[b]]
+    if not pairs:
+        raise Skip
+    swap = dict([dice.choice(pairs)])
+    swap |= {b: a for a, b in swap.items()}
+    for node in graph.node:
+        for part in (node.input, node.output):
+            part[:] = [swap.get(name, name) for name in part]
+    return " for ".join(swap)
+
+
 # --- changes of bundles, knowledge and certificates ---
 
 
@@ -403,6 +469,110 @@ def knowledge_text(site, dice):
     return said[0]
 
 
+def near_number(site, dice):
+    """A number of the knowledge where readers, types and operators part."""
+    new = dice.choice(["-0.0", "0", "1e-45", "1e-46", "-1e-45", "1.1754943e-38", "3.4028235e38",
+                       "3.4028236e38", "16777217", "9007199254740993", "0.1", "1e-320", "1e400",
+                       "7.7e0", "1,5"])  # fmt: skip
+
+    def change(files):
+        name = dice.choice(sorted(files))
+        found = list(re.finditer(r"(?<![\w.])-?\d+(\.\d+)?(?![\w.])", files[name]))
+        if not found:
+            raise Skip
+        at = dice.choice(found)
+        files[name] = files[name][: at.start()] + new + files[name][at.end() :]
+
+    site.knowledge(change)
+    return new
+
+
+def look_alike(site, dice):
+    """A name of a column, a class or a level in letters that look the same, once or everywhere."""
+    looks = {"a": "\u0430", "e": "\u0435", "i": "\u0456", "I": "\u0406", "s": "\u017f"}
+    more = ("\u200b", "\u0301", " ", "\u00a0", "\ufeff")
+
+    def change(files):
+        name = dice.choice(sorted(files))
+        words = re.findall(r"[A-Za-z]{2,}", files[name])
+        word = dice.choice(words)
+        letters = [c for c in word if c in looks] or [word[0]]
+        letter = dice.choice(letters)
+        odd = word.replace(letter, looks.get(letter, letter.upper()), 1)
+        odd = dice.choice([odd, odd, word + dice.choice(more), word.upper(), word.title()])
+        chosen = sorted(files) if dice.random() < 0.3 else [name]
+        count = -1 if len(chosen) > 1 else 1
+        for one in chosen:
+            files[one] = files[one].replace(word, odd, count)
+        return f"{word} {odd!a}"
+
+    said = []
+    site.knowledge(lambda files: said.append(change(files)))
+    return said[0]
+
+
+def dated_rules(site, dice):
+    """Rules with days: the first and the last, one that is none, the wrong way round."""
+    days = ["2026-03-01", "2024-02-29", "2023-02-29", "0001-01-01", "9999-12-31", "", "-"]
+    first, last = dice.choice(days), dice.choice(days)
+    if dice.random() < 0.7:
+        site.certificate["as_of"] = dice.choice([*days, None, 20260301])
+    for entry in list(site.model.metadata_props):
+        if entry.key == "fedlore.as_of":
+            site.model.metadata_props.remove(entry)
+    if "as_of" in site.certificate and dice.random() < 0.8:
+        site.model.metadata_props.add(key="fedlore.as_of", value=str(site.certificate["as_of"]))
+
+    def change(files):
+        tables = [n for n in files if n.endswith(".csv")]
+        if not tables:
+            raise Skip
+        name = dice.choice(sorted(tables))
+        head, *rules = files[name].splitlines()
+        rules = [f"{rule},{first if i else last},{last}" for i, rule in enumerate(rules)]
+        files[name] = "\n".join([f"{head},from,until", *rules]) + "\n"
+
+    site.knowledge(change)
+    return f"{first} to {last}, as of {site.certificate.get('as_of')}"
+
+
+def odd_json(site, dice):
+    """A value that JSON allows and readers take differently, in place of a number of the header."""
+    text = site.members["bundle.json"].decode()
+    found = list(re.finditer(r"(?<=[\s:\[])-?\d+(\.\d+)?(e-?\d+)?(?=[,\s\]}])", text))
+    at = dice.choice(found)
+    new = dice.choice(["1e999", "-1e999", "NaN", "-Infinity", "9007199254740993", "-0.0", "1e-400",
+                       "1E0", "01", "1.0", "true", '"1"', "[1]", str(10**400)])  # fmt: skip
+    site.members["bundle.json"] = (text[: at.start()] + new + text[at.end() :]).encode()
+    return f"{new[:20]} for {at[0]}"
+
+
+def other_bytes(site, dice):
+    """Tensors that share their bytes, leave some out, or have another type, name or order."""
+    name = dice.choice([n for n in site.members if n.endswith(".safetensors")])
+    data = site.members[name]
+    size = int.from_bytes(data[:8], "little")
+    head, way = json.loads(data[8 : 8 + size]), dice.randrange(6)
+    tensors = sorted(one for one in head if one != "__metadata__")
+    one, two = dice.choice(tensors), dice.choice(tensors)
+    begin, end = head[one]["data_offsets"]
+    if way == 0:
+        head[one]["data_offsets"] = [0, end - begin]
+    elif way == 1:
+        head[one]["data_offsets"] = [begin - (1 << 40), end - (1 << 40)]
+    elif way == 2:
+        head[one], head[two] = head[two], head[one]
+    elif way == 3:
+        head[one]["dtype"] = dice.choice(["I32", "F16", "BF16", "F64"])
+    elif way == 4:
+        head["more"] = head[one]
+    else:
+        head[one]["shape"] = head[one]["shape"][::-1]
+    said = json.dumps(head).encode()
+    site.members[name] = len(said).to_bytes(8, "little") + said + data[8 + size :]
+    return f"way {way} in {name}: {one}"
+
+
 def second_kind(site, dice):
     """A source of two kinds, of which readers may take one each, with a table of the forger's."""
     kinds = ['conformal = "x"', 'lower = "1"', 'formula = "5"', 'interpolate = "evil.csv"',
@@ -442,9 +612,11 @@ def claims_proved(site, dice):
 
 GRAPH = (other_operator, other_attribute, further_attribute, constant_value, learned_value,
          other_input, wild_sliver, added_number, wide_clip, cast_between, second_output, frame,
-         other_trust, confusion)  # fmt: skip
-BUNDLE = (header_leaf, shape_number, key_twice, stored_weight, foreign_file, confusion)
-TEXTS = (knowledge_text, knowledge_text, second_kind)
+         other_trust, confusion, scores_of_others, believed_sizes, lesser_output)  # fmt: skip
+BUNDLE = (header_leaf, shape_number, key_twice, stored_weight, foreign_file, confusion, odd_json,
+          other_bytes)  # fmt: skip
+TEXTS = (knowledge_text, knowledge_text, second_kind, near_number, look_alike,
+         dated_rules)  # fmt: skip
 CERTIFICATE = (certificate_leaf, claims_proved)
 #: What leaves the network, scaler and members as they were.
 OUTSIDE = (other_trust, confusion, frame, *TEXTS, *CERTIFICATE)

@@ -122,8 +122,24 @@ class Site:
         for at, one in enumerate(nodes):
             self.model.graph.node.insert(place + at, one)
 
+    def prune(self):
+        """Leave out what no output uses."""
+        graph = self.model.graph
+        wanted = {one.name for one in graph.output}
+        for node in list(graph.node)[::-1]:
+            if wanted & set(node.output):
+                wanted |= set(node.input)
+            else:
+                graph.node.remove(node)
+        for one in [one for one in graph.initializer if one.name not in wanted]:
+            graph.initializer.remove(one)
+
     def constant(self, name, value):
         self.model.graph.initializer.append(to_tensor(np.asarray(value), name))
+
+    @property
+    def outputs(self):
+        return [one.name for one in self.model.graph.output]
 
     def node(self, name):
         return next(n for n in self.model.graph.node if name in n.output)

@@ -8,7 +8,7 @@ FEW = ("whole-first-intersect", "number-formulas", "falls")
 
 
 @pytest.mark.parametrize(
-    ("count", "names"), [(30, FEW), pytest.param(1000, None, marks=pytest.mark.slow)]
+    ("count", "names"), [(40, FEW), pytest.param(1000, None, marks=pytest.mark.slow)]
 )
 def test_nothing_that_is_accepted_answers_wrongly(tmp_path, count, names):
     fates = list(fuzz(count, f"{count}", tmp_path, names))

@@ -282,13 +282,53 @@ def test_8_a_second_output(site, change):
     assert refused(made, "graph")
 
 
-def added(made, name, *nodes, **constants):
-    """The network's scores with something added to them."""
+def other_scores(made, *nodes, **constants):
+    """Nodes between the network's scores, which they call `score`, and the guard."""
     score, clip = guarded(made)
     where = made.node(clip.input[0])
     none = made.node(where.input[0])
-    made.insert(none.output[0], *nodes, make("Add", [score, name], "odd"), **constants)
-    none.input[0] = where.input[2] = "odd"
+    for node in nodes:
+        node.input[:] = [score if name == "score" else name for name in node.input]
+    made.insert(none.output[0], *nodes, **constants)
+    none.input[0] = where.input[2] = nodes[-1].output[0]
+
+
+def added(made, name, *nodes, **constants):
+    """The network's scores with something added to them."""
+    other_scores(made, *nodes, make("Add", ["score", name], "odd"), **constants)
+
+
+def level(made):
+    """A number of each row, levelled over all rows: the last axis is that of the rows."""
+    other_scores(
+        made,
+        make("ReduceMax", ["score"], "flat", axes=[1], keepdims=0),
+        make("LayerNormalization", ["flat", "unit"], "level", axis=-1, epsilon=1e-5),
+        make("Unsqueeze", ["level", "last"], "column"),
+        make("Mul", ["score", "column"], "odd"),
+        unit=np.ones(1, np.float32),
+        last=np.array([1]),
+    )
+
+
+def in_line(made):
+    """One score a row in a line: beside the range it is a row of scores, one for each class."""
+    other_scores(made, make("ReduceMax", ["score"], "flat", axes=[1], keepdims=0))
+
+
+def by_place(made):
+    """Scores that belong to four rows in their order, whatever these hold."""
+    other_scores(made, make("Identity", ["places"], "odd"), places=np.eye(4, dtype=np.float32))
+    made.prune()
+
+
+@pytest.mark.parametrize("change", [level, in_line, by_place])
+def test_8_scores_that_hang_on_the_batch(site, change):
+    made, x = site(), rows(np.random.default_rng(0), 4).numpy()
+    change(made)
+    alone = [ran(made.model, row[None])[0][0] for row in x]
+    assert not np.allclose(ran(made.model, x)[0], alone)
+    assert refused(made, "graph")
 
 
 def cast_weight(kind, value):

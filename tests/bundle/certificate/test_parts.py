@@ -27,7 +27,7 @@ from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.search import Verdict
 
 from ..onnx.worlds import SCHEMA, worlds
-from .forging import make
+from .forging import Site, make
 from .fuzzer import bases
 from .judges import texts_of
 from .test_certificate import personal
@@ -42,6 +42,41 @@ def test_weights_are_finite_and_of_single_precision():
     assert weight_faults({"w": values}) == []
     for odd in (values.astype(np.float64), values + np.float32(np.inf)):
         assert weight_faults({"w": odd}) == ["'w' is not finite, or not in single precision"]
+
+
+def test_tensors_lie_one_behind_another():
+    """As fedlore reads them: no byte is two numbers, and none is left out."""
+
+    def packed(*places, size=16, shape=(2,)):
+        head = {f"t{i}": {"dtype": "F32", "shape": shape, "data_offsets": p}
+                for i, p in enumerate(places)}  # fmt: skip
+        said = json.dumps(head).encode()
+        return len(said).to_bytes(8, "little") + said + bytes(size)
+
+    assert list(read_weights(packed([8, 16], [0, 8]))) == ["t1", "t0"]
+    shared, apart, short = ([0, 8], [0, 8]), ([0, 8], [12, 20]), ([0, 8], [8, 14])
+    for places, size in ((shared, 16), (shared, 8), (apart, 20), (short, 14), ([[0, 8]], 16)):
+        with pytest.raises(KnowledgeError, match="cannot be read"):
+            read_weights(packed(*places, size=size))
+    with pytest.raises(KnowledgeError, match="cannot be read"):
+        read_weights(packed([0, 16], shape=(-1, 2)))
+
+
+def test_a_file_states_nothing_of_its_values_that_a_runtime_might_believe(tmp_path):
+    made = Site.of(tmp_path, personal())
+    shape = onnx.shape_inference.infer_shapes(made.model).graph.value_info[0]
+    shape.type.tensor_type.shape.dim[0].dim_value = 1
+    for change in (
+        lambda model: model.graph.value_info.append(shape),
+        lambda model: model.graph.quantization_annotation.add(tensor_name="rows"),
+        lambda model: setattr(model.graph.node[0], "name", "twice"),
+        lambda model: model.graph.output[0].type.tensor_type.shape.dim[0].Clear(),
+    ):
+        model = onnx.ModelProto()
+        model.CopyFrom(made.model)
+        change(model)
+        graph = Graph(model.SerializeToString())
+        assert len(graph_faults(graph, read_knowledge(graph.knowledge()), 0.4)) == 1
 
 
 def test_a_member_is_held_to_the_manifest(tmp_path):

@@ -13,7 +13,7 @@ from fedlore.errors import FedloreError
 from .fuzzer import GOLDEN, bases
 
 GONE, MORE = object(), object()
-ODD = (None, "x", -1, 0, 2.5, 1e39, True, [], {}, ["x"], [1, 2, 3], GONE, MORE)
+ODD = (None, "x", "1", -1, 0, 2.5, 1e39, True, [], {}, ["x"], [1, 2, 3], GONE, MORE)
 
 
 def places(value, path=()):
