@@ -207,7 +207,7 @@ class _ClassSite(ClassifierMixin, _Site):  # type: ignore[misc]
             raise ConfigError(f"classes must differ, got {list(spoken)}")
         if len(spoken) < 2:
             raise FedloreError(
-                f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
+                f"a classifier needs at least 2 classes, the labels have one class: '{spoken[0]}'"
             )
         return known, Examples(_tensor(rows), place_labels(labels, spoken)), spoken
 
@@ -382,6 +382,9 @@ class _ManySites:
         owner = np.asarray(groups)
         if owner.shape != (n,):
             raise ConfigError(f"groups must name a site for each of {n} rows, got {owner.shape}")
+        nameless = [row for row, site in enumerate(owner.tolist()) if site is None or site != site]
+        if nameless:
+            raise ConfigError(f"groups must name a site for each row, row {nameless[0]} has none")
         return [(site, owner == site) for site in np.unique(owner).tolist()]
 
     def _federate(self, clients: Sequence[Client | NumberClient], **more: Any) -> None:

@@ -176,6 +176,15 @@ def test_rows_of_no_known_site_are_answered_by_all(federation):
         model.predict(x, groups=groups[:3])
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_row_without_a_site_is_refused_by_its_number(missing):
+    x, y = np.arange(24.0).reshape(12, 2), np.array(["u", "v"] * 6)
+    groups = np.array(["east", "west"] * 6, dtype=object)
+    groups[3] = missing
+    with pytest.raises(ConfigError, match="a site for each row, row 3 has none"):
+        LoreClassifier().fit(x, y, groups=groups)
+
+
 @pytest.mark.slow
 def test_numbers_are_federated_too():
     rng = np.random.default_rng(0)
