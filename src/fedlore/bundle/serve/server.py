@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 
 import torch
 import uvicorn
@@ -54,15 +55,15 @@ def run_app(
     """Run an application until it is told to stop, as `serve_bundle` does."""
     door = _open(host, port)
     torch.set_num_threads(1)  # rows are few: more threads only wait for each other
-    server = uvicorn.Server(_settings(app, grace=_GRACE))
+    server = _Server(_settings(app, grace=_GRACE))
+    if on_ready is not None:
+        server.on_ready = partial(on_ready, _address(host, door))
     gc.collect()
     gc.freeze()  # what is here now stays: looking through it again would be a pause of its own
     # uvicorn sends a signal once more after it has stopped: to end well is no failure. After
     # Ctrl-C that is a KeyboardInterrupt, for whoever called
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        if on_ready is not None:
-            on_ready(_address(host, door))
         server.run(sockets=[door])
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -83,6 +84,17 @@ def showing(app: App, *, host: str, port: int) -> Iterator[str]:
         server.should_exit = True
         thread.join(5.0)
         door.close()
+
+
+class _Server(uvicorn.Server):
+    """Tells that it can be asked after it has taken over the signals: Ctrl-C then ends it well."""
+
+    on_ready: Callable[[], None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.on_ready is not None and not self.should_exit:
+            self.on_ready()
 
 
 def _settings(app: App, *, grace: int) -> uvicorn.Config:
