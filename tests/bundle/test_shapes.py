@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from fedlore.answers import Bins, Measured
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.update import update_bundle
+from fedlore.core.examples import Examples
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
@@ -17,6 +19,7 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.models.classifier import Personal
+from fedlore.models.client import Client, NumberClient
 from fedlore.models.ensemble import Ensemble
 from fedlore.models.own import baseline
 from fedlore.models.own.linear import Linear
@@ -24,7 +27,7 @@ from fedlore.models.own.members import OrderMember
 from fedlore.models.regressor import PersonalRegressor
 
 from ..theory.test_shaped_mixtures import mixed_site, with_members
-from ..theory.test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
+from ..theory.test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site, wild
 
 ort = pytest.importorskip("onnxruntime")
 K_HALF = torch.tensor([3.0]).double()
@@ -122,6 +125,47 @@ def test_another_shape_needs_no_training(tmp_path):
     low, high = pairs_of(turned, draw, 200)
     assert count_broken(other, low, high) == 0
     assert not torch.equal(other.predict(low), personal.predict(low))
+
+
+def test_an_update_takes_the_turn_that_the_rows_of_the_bundle_showed(tmp_path):
+    """New rules of the same expert leave the turn open; another arch has none to take."""
+    old = shaped_bundle(FeatureShape("a", "arch", turns_at=(0.25, 0.5), estimated=True))
+    for name, feature in (("same", "a"), ("other", "b")):
+        open_ = SiteShapes((FeatureShape(feature, "arch"),), SCHEMA)
+        Knowledge(schema=SCHEMA, shapes=open_).write(tmp_path / name / "knowledge.toml")
+    new = update_bundle(old, tmp_path / "same" / "knowledge.toml")
+    assert "kept for any weights: a arch (turns at 0.25 to 0.5, estimated)" in new.card
+    with pytest.raises(FedloreError, match="nobody knows where 'b arch' turns"):
+        update_bundle(old, tmp_path / "other" / "knowledge.toml")
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_turn_from_rows_is_kept_like_one_that_is_stated(task, tmp_path):
+    """Rows of an arch around 0.5; the bundle, read back, keeps what they showed."""
+    draw = torch.Generator().manual_seed(3)
+    x = 6 * torch.rand(150, 3, generator=draw) - 3
+    place = 4.5 - (x[:, 0] - 0.5).square() / 4 + x[:, 1] / 2 + torch.rand(150, generator=draw)
+    shapes = SiteShapes((FeatureShape("a", "arch"),), SCHEMA, (-6.0, 9.0))
+    model = wild(lipschitz_mlp(K, Shaping(3), hidden=(8,)), draw)
+    if task == "number":
+        bins = Bins(-6.0, 9.0, K)
+        known = Knowledge(schema=SCHEMA, shapes=shapes).of_number(bins)
+        site = NumberClient("s", Measured(x, place.double()), known)
+        personal = PersonalRegressor(model, bins, site.knowledge)
+    else:
+        known = Knowledge(schema=SCHEMA, shapes=replace(shapes, bounds=None))
+        site = Client("s", Examples(x, place.round().clamp(0, K - 1).long()), known)
+        personal = Personal(model, site.knowledge)
+    write_bundle(bundle_of(personal, "s", schema=SCHEMA), tmp_path / "s.lore")
+    bundle = read_bundle(tmp_path / "s.lore")
+    placed = bundle.personal.knowledge.shapes
+    low, high = placed.shapes[0].turns
+    assert -0.5 < low < 0.5 < high < 1.5 and placed.shapes[0].estimated
+    assert count_broken(bundle.personal, *pairs_of(placed, draw, 2000)) == 0
+    assert "estimated)' holds here: where a <= " in reasons(bundle, torch.full((1, 3), -2.0))[0][-1]
+    a, b = map(graph_of(bundle), pairs_of(placed, draw, 500))
+    said = "number" if task == "number" else "class"
+    assert (a[said] <= b[said] + 1e-4).all()
 
 
 def test_a_plain_network_is_not_given_shapes(tmp_path):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedlore import Client, fit
 from fedlore.core.examples import Examples
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import Cut, NumberSpans, Span
@@ -22,6 +24,9 @@ from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.shapes.order import find_trend
 from fedlore.knowledge.tables.table import Table
+from fedlore.models.classifier import Personal
+from fedlore.privacy import Privacy
+from fedlore.privacy.dp.budget import Dp
 
 HEAD = """
 classes = ["G1", "G2", "G3", "G4"]
@@ -82,12 +87,17 @@ def one(feature, effect, where="", turns=None):
         ([one("Ro", "arch", turns="nan")], "must be a number or an interval of two"),
         ([one("Ro", "arch", turns='"1.4"')], "shape.sources[0].turns_at must be"),
         (
-            [one("Ro", "arch")],
-            "[shape] source 1: no model can be held to 'Ro arch': say where it turns, turns_at =",
+            ['[[shape.sources]]\nfeature = "Ro"\neffect = "arch"\nestimated = true\n'],
+            "estimated of 'Ro arch' is about turns_at, which is not there: take it out",
+        ),
+        (
+            [one("Ro", "arch", "ash < 9"), one("Ro", "arch", "ash < 8")],
+            "are two shapes of one feature in the same rows, such as ash =",
         ),
         (
             [one("Ro", "concave")],
-            "no model can be held to 'Ro concave': say raises or lowers, or arch or valley with",
+            "no model can be held to 'Ro concave', only to directions: say raises or lowers (with "
+            "where, if in a part), or arch",
         ),
         (
             [one("Ro", "arch", turns=1.4), one("Ro", "raises", "Ro < 1.5")],
@@ -225,6 +235,89 @@ def test_a_false_arch_is_found_in_rows_by_the_side_that_is_wrong(tmp_path, effec
     told = [f.message for f in findings if f.kind == "shape-data"]
     assert len(told) == len(named), told
     assert all(n in t for n, t in zip(named, told, strict=True)), told
+
+
+def find_in_rows(tmp_path, effect, *parts, **rows):
+    """An arch or a valley of Ro whose turn is open, and what rows say of it."""
+    path = written(tmp_path, one("Ro", effect), *parts)
+    checkup = check_file(path)
+    known = checkup.knowledge
+    assert known is not None
+    data = read_table(measured_arch(tmp_path, **rows), known.require_schema(), label="label")
+    return known, data, check_data(checkup, data).findings
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_say_where_an_arch_turns(tmp_path, seed):
+    known, data, found = find_in_rows(tmp_path, "arch", seed=seed)
+    assert known.shapes is not None and known.shapes.binding == ()
+    (shape,) = Client("s1", data, known).knowledge.shapes
+    low, high = shape.turns
+    assert 1.1 < low < 1.4 < high < 1.6 and shape.estimated
+    assert str(shape) == f"Ro arch (turns at {low:g} to {high:g}, estimated)"
+    open_, turn = [f for f in found if f.kind.startswith("shape")]
+    assert open_.message.startswith("where 'Ro arch' turns nobody says: each training estimates")
+    assert f"surely rises with Ro up to {low:.4g} and surely falls from {high:.4g}" in turn.message
+
+
+def test_a_false_arch_with_an_open_turn_is_found_in_rows(tmp_path):
+    known, data, found = find_in_rows(tmp_path, "valley")
+    (told,) = [f for f in found if f.kind == "shape-turn"]
+    assert told.severity == "warning"
+    assert "surely rises with Ro at first and falls in the end" in told.message
+    (shape,) = Client("s1", data, known).knowledge.shapes
+    low, high = shape.turns  # nothing is promised inside the scope
+    assert 0.5 < low < 0.5001 and 1.9999 < high < 2.0
+
+
+def test_what_the_expert_says_is_judged_by_the_turn_in_the_rows(tmp_path):
+    """His formula turns at 0.8, the rows at 1.4: he is withheld, and lint names two rows."""
+    said = FORMULA.format("12 - 8 * (Ro - 0.8) ** 2")
+    known, data, found = find_in_rows(tmp_path, "arch", said)
+    assert known.trust_at_prediction == 0.3  # as long as nothing is known of the turn
+    assert Client("s1", data, known).knowledge.trust_at_prediction == 0.0
+    (told,) = [f for f in found if f.kind == "shape-prediction"]
+    assert "'Ro arch (turns at 1." in told.message
+
+
+def test_too_few_rows_show_no_turn(tmp_path):
+    known, data, found = find_in_rows(tmp_path, "arch", n=12)
+    said = "12 rows are too few to show where 'Ro arch' turns: say turns_at ="
+    assert any(f.kind == "data" and said in f.message for f in found)
+    with pytest.raises(KnowledgeError, match="client 's1': 12 rows are too few"):
+        Client("s1", data, known)
+
+
+def test_a_side_that_rows_do_not_show_needs_an_end_of_the_scope():
+    schema = Schema((Feature("a"), Feature("b")), ("g1", "g2", "g3"))
+    shapes = SiteShapes((FeatureShape("a", "arch"),), schema)
+    x = torch.arange(60.0)[:, None] * torch.tensor([[1.0, 0.0]])
+    with pytest.raises(KnowledgeError, match="'a arch' behind its turn, and the scope of 'a'"):
+        Client("s1", Examples(x, torch.arange(60) // 20), Knowledge(schema=schema, shapes=shapes))
+
+
+def test_no_model_is_held_to_a_turn_that_nobody_knows():
+    schema = Schema((Feature("a", low=0, high=4),), ("g1", "g2", "g3"))
+    shapes = SiteShapes((FeatureShape("a", "arch"),), schema)
+    model = lipschitz_mlp(3, Shaping(1))
+    with pytest.raises(KnowledgeError, match="nobody knows where 'a arch' turns: training"):
+        Personal(model, Knowledge(schema=schema, shapes=shapes))
+
+
+def test_a_turn_from_rows_does_not_go_with_noise_for_single_rows():
+    schema = Schema((Feature("a", low=0, high=4),), ("g1", "g2", "g3"))
+    known = Knowledge(schema=schema, shapes=SiteShapes((FeatureShape("a", "arch"),), schema))
+    x = 4 * torch.rand(60, 1, generator=torch.Generator().manual_seed(1))
+    dp = Privacy(dp=Dp(epsilon=8, delta=1e-5, level="record"))
+    rows = Examples(x, (2 - (x[:, 0] - 2).square()).round().clamp(0, 2).long())
+    with pytest.raises(KnowledgeError, match="does not go with record level differential privacy"):
+        fit(
+            [Client("s1", rows, known)],
+            lipschitz_mlp(3, Shaping(1)),
+            rounds=1,
+            privacy=dp,
+            scale=False,
+        )
 
 
 FORMULA = '[[predict.sources]]\nformula = "{}"\nedges = [8, 10, 12]\n'

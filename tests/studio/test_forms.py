@@ -97,6 +97,9 @@ def test_the_rows_show_what_a_feature_does(tmp_path):
     left, right = ask(app, "POST", "/api/effect", json=arch).json()["fits"]
     assert (left["sign"], left["side"], right["sign"], right["turn"]) == (1, "<=", -1, 10.0)
     assert right["slope"] < 0  # of the right side alone
+    open_ = arch | {"turns_at": None}  # the rows fall from the first on: no rise before a turn
+    left, right = ask(app, "POST", "/api/effect", json=open_).json()["fits"]
+    assert left["slope"] is None and 5 <= right["turn"] < 6 and right["slope"] < 0
     for wrong in (
         {"feature": "seam"},
         {"feature": "ash", "where": "ash >"},

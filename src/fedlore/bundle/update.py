@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..errors import KnowledgeError
 from ..kernel.schema import Schema
+from ..knowledge.shapes.turns import take_turns
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.catalog import plugins_in
 from ..models.ensemble import with_expert
@@ -40,6 +41,7 @@ def update_bundle(
         check_columns(held.require_schema(), bundle.schema, Path(knowledge).name)
         if held.bins is not None and held.bins.edges != header.bins:
             raise KnowledgeError(f"{Path(knowledge).name}: bounds or bins are not the network's")
+        held = take_turns(held, bundle.personal.knowledge.shapes)
         files, held = store(held, held.require_schema(), held.bins)
         confusion = None
         found = find_signature(Path(knowledge))

@@ -121,12 +121,18 @@ class FeatureShape:
     where: str = ""  # a comparison over feature names; empty: everywhere in the scope
     #: Where an arch or a valley turns: a number, or the ends of an interval; None: nobody knows.
     turns_at: float | tuple[float, ...] | None = None
+    estimated: bool = False  # a site's rows said where it turns, not its expert
 
     def __post_init__(self) -> None:
         if self.effect not in get_args(Effect):
             *some, last = get_args(Effect)
             raise KnowledgeError(f"effect must be {', '.join(some)} or {last}, got '{self.effect}'")
         if self.turns_at is None:
+            if self.estimated:
+                raise KnowledgeError(
+                    f"estimated of '{self.feature} {self.effect}' is about turns_at, which is not "
+                    "there: take it out"
+                )
             return
         if self.effect not in TURNING:
             raise KnowledgeError(
@@ -152,6 +158,11 @@ class FeatureShape:
         return () if at is None else at if isinstance(at, tuple) else (at,)
 
     @property
+    def lacks_turn(self) -> bool:
+        """Whether it turns, and nobody says where: the rows of a site have to."""
+        return self.effect in TURNING and not self.turns
+
+    @property
     def pieces(self) -> tuple[Piece, ...]:
         """The stretches of one direction that are known; nothing where no model can be held to it.
 
@@ -166,7 +177,7 @@ class FeatureShape:
 
     def __str__(self) -> str:
         at = " to ".join(f"{turn:g}" for turn in self.turns)
-        turning = f" (turns at {at})" if at else ""
+        turning = f" (turns at {at}{', estimated' * self.estimated})" if at else ""
         where = f" where {self.where}" if self.where else ""
         return f"{self.feature} {self.effect}{turning}{where}"
 

@@ -286,6 +286,8 @@ def _read_directions(document: Document) -> tuple[Direction, ...]:
     found = []
     for place, one in enumerate(document.shape.sources):
         column = names.index(one.feature)
+        if not one.pieces:
+            raise KnowledgeError(f"no model can be held to '{one}'")
         for piece in one.pieces:
             region = _region(one.where, document) if one.where else None
             if piece.side:

@@ -1,9 +1,9 @@
 """What a signature under knowledge covers, and whether it is the one of its key.
 
 A meaning is read off the packed form of a knowledge file, which does not depend on how a person
-spelled it and which a bundle holds. λ, the weights of an average and calibrated ranges lie beside
-it: they are chosen on data, after the expert has spoken. So does what a federation says of missing
-values (`Unsaid`).
+spelled it and which a bundle holds. λ, the weights of an average, calibrated ranges and estimated
+turns lie beside it: they are chosen on data, after the expert has spoken. So does what a federation
+says of missing values (`Unsaid`).
 """
 
 import hashlib
@@ -36,6 +36,9 @@ def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid
         {k: v for k, v in one.items() if k not in AGREED} | dict(unsaid.get(one["name"], {}))
         for one in kept["features"]
     ]
+    for one in kept.get("shape", {}).get("sources", []):
+        if one.pop("estimated", False):  # the rows of a site said where it turns
+            one.pop("turns_at", None)
     for side in ("predict", "range"):
         found = _covered(kept.pop(side, {}), number="target" in values)
         kept |= {side: _filled(found, members)} if found else {}

@@ -29,6 +29,7 @@ from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
+from ..knowledge.shapes.turns import refuse_unknown_turns
 from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
 from .ensemble import Ensemble, with_expert
 from .own.members import input_signs, keeps_signs
@@ -235,6 +236,7 @@ def admit_shapes(
     """
     if known.shapes is None:
         return ensemble
+    refuse_unknown_turns(known.shapes)
     said = ", ".join(map(str, known.shapes))
     if not keeps_shapes(model):
         raise FedloreError(

@@ -24,6 +24,7 @@ from ..knowledge.audit import count
 from ..knowledge.missing import check_values, hide_others
 from ..knowledge.rowtrust import find_trust
 from ..knowledge.scope import inputs_of
+from ..knowledge.shapes.turns import place_turns
 from ..knowledge.views import reread_rows
 from .classifier import Personal
 from .regressor import PersonalRegressor
@@ -104,6 +105,8 @@ class Client:
         try:
             holes = self._holes()
             self.data.check(holes=holes)
+            placed = place_turns(self.knowledge, self.data.x, self.data.y)
+            object.__setattr__(self, "knowledge", placed)
             if not _is_annotated(self.data):
                 object.__setattr__(self, "data", self.knowledge.annotate(self.data))
             object.__setattr__(self, "audit", count(self.data))
@@ -207,13 +210,17 @@ class NumberClient:
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "knowledge", self.knowledge.of_number(self.knowledge.bins))
+        known = self.knowledge.of_number(self.knowledge.bins)
         for what, rows in (("training", self.data), ("test", self.test)):
             try:
                 if rows is not None:
                     check_values(rows.x, self.knowledge.schema)
             except FedloreError as error:
                 raise type(error)(f"client '{self.id}': {what} rows: {error}") from None
+        try:
+            object.__setattr__(self, "knowledge", place_turns(known, self.data.x, self.data.y))
+        except FedloreError as error:
+            raise type(error)(f"client '{self.id}': {error}") from None
 
     @property
     def inputs(self) -> Inputs | None:

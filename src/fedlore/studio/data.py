@@ -3,6 +3,7 @@
 import math
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.findings.data import Evidence, lint_coverage
 from ..knowledge.findings.shapes import slope_of
 from ..knowledge.regions import RowRegion
+from ..knowledge.shapes.shape import SiteShapes
+from ..knowledge.shapes.turns import find_turn
 from ..knowledge.soft import lone_expert
 from ..knowledge.tables.table import Table
 from .answers import DraftAnswers, answer_draft, name_values, usable
@@ -132,6 +135,8 @@ def draw_effect(checkup: Checkup, rows: Examples | Measured, shape: FeatureShape
         at = float(x[part, column].double().mean())
         points.append({"at": at, "mean": mean, "low": mean - wide, "high": mean + wide})
     fits = []
+    if shape.lacks_turn:
+        shape = _estimate_turn(shape, schema, x, y)
     for piece in shape.pieces or (Piece(0),):
         here = x.isfinite().all(1) & piece.covers(x[:, column].float())
         slope, error = slope_of(x[here].double(), y[here], column) or (None, None)
@@ -139,6 +144,16 @@ def draw_effect(checkup: Checkup, rows: Examples | Measured, shape: FeatureShape
         fits.append({"slope": slope, "error": error, **side})
     about = {"classes": [] if isinstance(rows, Measured) else list(schema.classes)}
     return {"rows": len(x), "points": points, "fits": fits, **about}
+
+
+def _estimate_turn(shape: FeatureShape, schema: Schema, x: Tensor, y: Tensor) -> FeatureShape:
+    """The shape with the turn that these rows show, as it is where they show none."""
+    try:
+        shapes = SiteShapes((replace(shape, where=""),), replace(schema, ordered=True))
+        found = find_turn(shapes, shapes.shapes[0], x, y)
+        return found.within(schema.features[schema.column(shape.feature)], shape)
+    except KnowledgeError:
+        return shape
 
 
 def suggest_rule(

@@ -20,6 +20,7 @@ from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.kernel.signature import meaning_in
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
@@ -297,6 +298,28 @@ def test_a_graph_of_it_is_certified_too(tmp_path, make):
     assert [x for x in lines if not x.holds] == []
     (moves,) = [x for x in lines if x.what == "monotone"]
     assert moves.rows > 50  # a network in a graph may be any: it is tested on pairs of rows
+
+
+@pytest.mark.parametrize("effect", ["arch", "concave"])
+def test_knowledge_that_says_no_direction_is_no_proof_of_one(effect):
+    """An open turn, which no bundle has, promises nothing: the checker refuses to read it."""
+    texts = knowledge_texts(bundled(effect="arch", turns=9.0).members)
+    toml = texts["knowledge.toml"].replace("turns_at = 9.0\n", "")
+    assert "turns_at" not in toml
+    toml = toml.replace('effect = "arch"', f'effect = "{effect}"')
+    with pytest.raises(FedloreError, match=f"no model can be held to 'ash {effect}'"):
+        read_knowledge(texts | {"knowledge.toml": toml})
+
+
+def test_a_signature_says_nothing_of_a_turn_that_rows_showed():
+    stated, rows, other = (
+        knowledge_texts(bundled(effect="arch", turns=turns).members)["knowledge.toml"]
+        for turns in (9.0, 9.5, 10.0)
+    )
+    open_ = stated.replace("turns_at = 9.0\n", "")
+    told = rows.replace("turns_at = 9.5\n", "turns_at = 9.5\nestimated = true\n")
+    said = [meaning_in({"knowledge.toml": t.encode()}, [], {}) for t in (open_, told, other)]
+    assert said[0] == said[1] != said[2]
 
 
 def faults(bundle, **changes):

@@ -28,7 +28,7 @@ from ..soft import has_soft
 from ..sources.catalog import parts_of
 from ..sources.table import own_name
 from .examples import Expectation
-from .shapes import check_shapes
+from .shapes import check_turns
 from .soft import check_soft, check_trust
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def lint_data(
             found += _classes(known, audit, data, file)
             found += check_soft(known, data, file)
         if data.y is not None:
-            found += check_shapes(known.shapes, data.x, data.y, file)
+            found += check_turns(known, data.x, data.y, file)
             found += check_trust(known, data, file)
     except KnowledgeError as error:
         found.append(Finding("error", "data", Place(file), {"error": error.in_file}))

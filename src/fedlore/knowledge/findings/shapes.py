@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
-from ...kernel.document import FeatureShape
+from ...kernel.document import TURNING, FeatureShape
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ..missing import join_columns
 from ..models import Knowledge
 from ..shapes.shape import OrderFound, SiteShapes
+from ..shapes.turns import ROWS, find_turn, place_turns
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-_ROWS = 10  # more than features, to say anything
 _SURE = 3.0  # standard errors from which rows contradict
 
 
@@ -28,7 +28,10 @@ def lint_shapes(known: Knowledge, place: Place) -> Iterator[Finding]:
         return
     models = [model for model in (known.range, known.prediction) if model is not None]
     looked = join_columns(models, len(shapes.schema.features))
-    for shape, limits, said in zip(shapes, orders.ranges, orders.predictions, strict=True):
+    for shape in shapes:
+        if shape.lacks_turn:
+            yield Finding("info", "shape-no-turn", place, {"shape": str(shape)})
+    for shape, limits, said in zip(shapes.binding, orders.ranges, orders.predictions, strict=True):
         yield from _side(shape, "range", limits, shapes.schema, looked, place)
         yield from _side(shape, "prediction", said, shapes.schema, looked, place)
         if limits.kept and said.kept:
@@ -107,10 +110,40 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
             break
 
 
+def check_turns(known: Knowledge, x: Tensor, y: Tensor, file: str) -> Iterator[Finding]:
+    """What the site's own labelled rows show of turns that nobody states, and what then follows."""
+    shapes = known.shapes
+    for shape in shapes or ():
+        if shapes is None or not shape.lacks_turn:
+            continue
+        where, turn = Place(file, column=shape.feature), find_turn(shapes, shape, x, y)
+        args = {
+            "shape": str(shape),
+            "feature": shape.feature,
+            "rows": turn.rows,
+            "sign": TURNING[shape.effect],
+            "before": turn.before,
+            "behind": turn.behind,
+        }
+        if turn.against:
+            yield Finding("warning", "shape-turn", where, args, "against")
+        elif turn.before is None and turn.behind is None:
+            yield Finding("warning", "shape-turn", where, args, "unseen")
+        else:
+            yield Finding("info", "shape-turn", where, args)
+    placed: Knowledge = place_turns(known, x, y)
+    if placed is not known and placed.shapes is not None:
+        estimated = {str(shape) for shape in placed.shapes if shape.estimated}
+        for one in lint_shapes(placed, Place(file)):
+            if one.severity != "info" and one.args["shape"] in estimated:
+                yield one
+    yield from check_shapes(placed.shapes, x, y, file)
+
+
 def slope_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:
     """The slope of a column in a linear fit and its standard error; None: too few rows."""
     varied = x.std(0) > 0 if len(x) > 1 else torch.zeros(x.shape[1], dtype=torch.bool)
-    if not bool(varied[column]) or len(x) < int(varied.sum()) + _ROWS:
+    if not bool(varied[column]) or len(x) < int(varied.sum()) + ROWS:
         return None
     kept = varied.nonzero()[:, 0].tolist()
     design = torch.cat([x[:, kept] - x[:, kept].mean(0), torch.ones(len(x), 1).double()], 1)

@@ -76,13 +76,13 @@ def _kernel_view(known: Any, shapes: SiteShapes, line: Line | None) -> Known | N
     from ..files import describe, pack_knowledge  # here: it knows all kinds of sources
 
     said: Any = known.prediction
-    confusion = None
+    confusion, binding = None, replace(shapes, shapes=shapes.binding) if shapes.binding else None
     if isinstance(said, Recalibrated):
         if said.expert is None:  # his rows came with the data
             return None
         confusion = said.confusion.double().cpu().numpy()
         said = said.expert
-    plain = {"prediction": said, "shapes": shapes, "schema": shapes.schema, "row_trust": None}
+    plain = {"prediction": said, "shapes": binding, "schema": shapes.schema, "row_trust": None}
     try:
         files = pack_knowledge(describe(replace(known, line=line or known.line, **plain)))
         texts = {n: d.decode() for n, d in files.items() if n.endswith((".toml", ".csv"))}
@@ -103,7 +103,7 @@ class _ShapedKnowledge:
 
     def orders(self) -> Orders:
         """The verdicts of all shapes."""
-        each = list(enumerate(self.shapes))
+        each = list(enumerate(self.shapes.binding))
         return Orders(
             tuple(self._side(at, shape, 0, [self.range]) for at, shape in each),
             tuple(self._side(at, shape, 1, [self.prediction, self.range]) for at, shape in each),

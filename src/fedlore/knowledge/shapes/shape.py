@@ -71,13 +71,18 @@ class SiteShapes:
         turn, in raw units, NaN where there is none.
         """
         way, start, end = torch.zeros_like(x), *x.new_full((2, *x.shape), torch.nan)
-        for shape in self.shapes:
+        for shape in self.binding:
             column, here = self.schema.column(shape.feature), self.region(shape, x)
             way[:, column] = torch.where(here, float(shape.pieces[0].sign), way[:, column])
             if shape.turns:
                 for ends, turn in ((start, shape.turns[0]), (end, shape.turns[-1])):
                     ends[:, column] = torch.where(here, single(turn), ends[:, column])
         return torch.cat([way, start, end], 1)
+
+    @property
+    def binding(self) -> tuple[FeatureShape, ...]:
+        """Those that answers are held to: all but those of which rows have to say the turn."""
+        return tuple(shape for shape in self.shapes if not shape.lacks_turn)
 
     @property
     def pieces(self) -> tuple[tuple[FeatureShape, Piece], ...]:
@@ -122,13 +127,12 @@ class SiteShapes:
                 f"'{shape.feature}' {does} what has no order: say ordered = true where the "
                 "classes rise from the first to the last"
             )
-        if not shape.pieces:
-            remedy = (
-                "say where it turns, turns_at = a number or an interval such as [1.2, 1.4]"
-                if shape.effect in TURNING
-                else "say raises or lowers, or arch or valley with turns_at"
+        if not shape.pieces and not shape.lacks_turn:
+            raise KnowledgeError(
+                f"no model can be held to '{shape}', only to directions: say raises or lowers "
+                "(with where, if in a part), or "
+                f"{'arch' if shape.effect == 'concave' else 'valley'}"
             )
-            raise KnowledgeError(f"no model can be held to '{shape}': {remedy}")
         low, high = single(feature.low), single(feature.high)
         for turn in shape.turns:
             if not low < single(turn) < high:
@@ -141,9 +145,9 @@ class SiteShapes:
             self.place(shape).check()
         self._check_region(shape)
         for other in self.shapes[: self.shapes.index(shape)]:
-            if other.feature == shape.feature and other.pieces and shape.pieces:
+            if other.feature == shape.feature:
                 same = (other.effect, other.turns) == (shape.effect, shape.turns)
-                if not same:
+                if not same or shape.lacks_turn:  # rows may say two turns
                     self._check_apart(other, shape)
 
     def _check_region(self, shape: FeatureShape) -> None:
@@ -160,7 +164,7 @@ class SiteShapes:
     def _check_apart(self, one: FeatureShape, two: FeatureShape) -> None:
         """Refuse both directions at once, in a row of the scope."""
         both = f"'{two.feature}' raises and lowers"
-        if one.turns or two.turns:
+        if one.effect in TURNING or two.effect in TURNING:
             both = f"'{one}' and '{two}' are two shapes of one feature"
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
@@ -175,6 +179,7 @@ def shape_values(shapes: Iterable[FeatureShape]) -> list[dict[str, Any]]:
     for s in shapes:
         turns = list(s.turns) if isinstance(s.turns_at, tuple) else s.turns_at
         entry = {"feature": s.feature, "effect": s.effect, "turns_at": turns, "where": s.where}
+        entry["estimated"] = s.estimated or None
         found.append({key: value for key, value in entry.items() if value not in (None, "")})
     return found
 
@@ -193,7 +198,7 @@ class OrderFound:
 
 @dataclass(frozen=True)
 class Orders:
-    """Range and prediction along each shape."""
+    """Range and prediction along each shape that is held."""
 
     ranges: tuple[OrderFound, ...]
     predictions: tuple[OrderFound, ...]
@@ -226,7 +231,7 @@ def ears_for(signs: Tensor, orders: Orders) -> Tensor:
 
 
 def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
-    return max(found, key=RANK.index)
+    return max(found, key=RANK.index, default="constant")
 
 
 def promised_shapes(known: Any) -> list[str]:
@@ -257,7 +262,8 @@ def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:
 
 
 def _each(known: Any) -> list[tuple[FeatureShape, bool]]:
-    """Each shape, and whether the range keeps it over the whole scope."""
+    """Each shape that is held, and whether the range keeps it over the whole scope."""
     if known.shapes is None or known.orders is None:
         return []
-    return [(s, found.kept) for s, found in zip(known.shapes, known.orders.ranges, strict=True)]
+    both = zip(known.shapes.binding, known.orders.ranges, strict=True)
+    return [(shape, found.kept) for shape, found in both]

@@ -61,7 +61,7 @@ function drawEffect(said, shape) {
     draw("polygon", { points: [...points.map((p) => `${x(p.at)},${y(p.high)}`), ...[...points].reverse().map((p) => `${x(p.at)},${y(p.low)}`)].join(" "), class: "band" }),
     draw("polyline", { points: points.map((p) => `${x(p.at)},${y(p.mean)}`).join(" "), class: "curve" }),
     draw("line", { x1: LEFT, x2: WIDE - 12, y1: TALL - BOTTOM, y2: TALL - BOTTOM, class: "thin" }),
-    ...ends(shape.turns_at).filter((v) => v >= x0 && v <= x1).map((v) => draw("line", { x1: x(v), x2: x(v), y1: 8, y2: TALL - BOTTOM, class: "thin turn" })),
+    ...said.fits.filter((f) => f.side).map((f) => f.turn).filter((v) => v >= x0 && v <= x1).map((v) => draw("line", { x1: x(v), x2: x(v), y1: 8, y2: TALL - BOTTOM, class: "thin turn" })),
     ...[x0, (x0 + x1) / 2, x1].map((v, i) => draw("text", { x: x(v), y: TALL - 8, "text-anchor": ["start", "middle", "end"][i] }, shown(v, 4))),
     ...[low, high].map((v) => draw("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, name(v))));
   return [svg, make("p", { class: against ? "warn" : "soft" }, sentence)];
