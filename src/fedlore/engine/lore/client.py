@@ -34,8 +34,8 @@ def vote(rows: SiteRows, trial: Trial, params: Params) -> Params:
     if rows.common.bins is not None:
         assert rows.folds is not None
         away = rows.folds == trial.fold
-        said = decode_logits(logits, rows.measured[away], 0.0).mean()
-        return ballot([float(rows.number_losses(said, away).sum())], int(away.sum()))
+        predicted = decode_logits(logits, rows.measured[away], 0.0).mean()
+        return ballot([float(rows.number_losses(predicted, away).sum())], int(away.sum()))
     if not rows.member.injected:
         held = Examples(held.x, held.y)
     if rows.common.ordered or rows.metric:
@@ -86,9 +86,7 @@ class LoreClient:
         """Sums of products of rows, for the one-shot model."""
         search_space = self.rows.common.search_space
         if search_space.one_shot is None:
-            raise ConfigError(
-                "sums of rows were asked for, and the search space has no one-shot model"
-            )
+            raise ConfigError("sums of rows were asked for, and there is no one-shot model")
         if not task.sent:
             return {"gram": self.rows.one_shot_rows(search_space.one_shot).sums()}
         sent = task.sent["one_shot"]
@@ -133,9 +131,8 @@ class LoreClient:
         if self._kept is None or self._kept[0] != key:
             memory = self._shelf.memory(trial, task.accepted.get(self.rows.id, 0))
             main, folds = self._own(trial, part_of(sent, "main"), memory), self._folds(trial, sent)
-            one_shot = None
-            if "one_shot" in sent:
-                one_shot = self.rows.common.search_space.read_posterior(sent["one_shot"])
+            search_space = self.rows.common.search_space
+            one_shot = search_space.read_posterior(sent["one_shot"]) if "one_shot" in sent else None
             self._kept = key, stack_members(self.rows, trial, main, folds, one_shot)
         return self._kept[1]
 
