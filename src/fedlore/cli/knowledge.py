@@ -9,6 +9,7 @@ import typer
 from ..core.store import write_whole
 from ..data import read_measured, read_table
 from ..data.draft import draft_knowledge, read_cells
+from ..data.rows import FileForm
 from ..errors import ConfigError, FedloreError, KnowledgeError
 from ..kernel.findings import errors
 from ..kernel.schema import Schema
@@ -24,7 +25,7 @@ from ..knowledge.files import write_knowledge
 from ..knowledge.findings.checkup import check_file
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
-from .options import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+from .options import DecimalOption, EncodingOption, SeparatorOption, SheetOption
 from .screen import ExitCode, Screen, current_screen
 
 

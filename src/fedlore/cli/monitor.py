@@ -16,11 +16,10 @@ from ..bundle.monitor.report import (
 )
 from ..bundle.predict import list_beyond, read_labelled
 from ..core.store import write_whole
-from ..data.rows import read_column
+from ..data.rows import FileForm, read_column
 from .options import (
     DecimalOption,
     EncodingOption,
-    FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,

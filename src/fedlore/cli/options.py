@@ -10,22 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..data.rows import FileForm
 from ..errors import FedloreError
 from .screen import Screen, current_screen
 
 if TYPE_CHECKING:
     from ..bundle import Bundle
     from ..federation.logs import LogForm
-
-__all__ = [
-    "DecimalOption",
-    "EncodingOption",
-    "FileForm",
-    "PluginOption",
-    "SeparatorOption",
-    "SheetOption",
-]
 
 SheetOption = Annotated[str | None, typer.Option(help="Sheet of a workbook; the first by default.")]
 SeparatorOption = Annotated[str | None, typer.Option(help="Column separator: , ; tab or |.")]

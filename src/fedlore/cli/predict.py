@@ -26,6 +26,7 @@ from ..bundle.store import with_holdings
 from ..config import build
 from ..core.conformal import check_level
 from ..core.metrics import ReliabilityBin
+from ..data.rows import FileForm
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..models.classifier import TaskName
@@ -33,7 +34,6 @@ from .options import (
     AsOfOption,
     DecimalOption,
     EncodingOption,
-    FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,

@@ -12,7 +12,6 @@ from fedlore.bundle import Bundle, read_bundle
 from fedlore.cli.options import (
     DecimalOption,
     EncodingOption,
-    FileForm,
     PluginOption,
     SeparatorOption,
     SheetOption,
@@ -21,6 +20,7 @@ from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import ExitCode, Screen, current_screen, explain_stop
 from fedlore.core.history import check_writable
 from fedlore.core.store import write_whole
+from fedlore.data.rows import FileForm
 from fedlore.errors import FedloreError
 from fedlore.look.tables import TextTable
 

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...core.store import write_private
 from ...errors import FedloreError
-from ...privacy.secagg.identity import openssh_pair, read_key
+from ...privacy.keys import openssh_pair, read_key
 
 _AUTHORITIES = 12  # certificates of authorities that a coordinator may show at a time
 _SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
