@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -494,34 +495,46 @@ def uploads(honest):
     return [(mark + place[-1], place[2], each) for mark, (place, each) in named]
 
 
-def nearest(uploads, schedule, sites, ledgers=True, steady=False):
-    """By kind, how near two sums come to the upload of the one site that they differ by.
+def pairs_of(uploads, schedule, sites, ledgers=True, steady=False):
+    """Two sums that one site was not in both of, and how near they come to its upload.
 
     In lengths of it. Whatever was asked is taken for the same: rounds that follow each other, too.
     """
-    best, bare = {}, [(n, *q) for n, q in enumerate(schedule)]
+    bare = [(n, *q) for n, q in enumerate(schedule)]
     read = answered(schedule, sites, steady=steady) if ledgers else bare
-    sums = [(uploads[n][1], uploads[n][2], set(cohort)) for n, _, cohort in read]
-    for kind, less, few in (one for one in sums if len(one[2]) < len(sites)):
-        for other, more, all_ in sums:
+    sums = [(n, uploads[n][1], uploads[n][2], set(cohort)) for n, _, cohort in read]
+    for at, kind, less, few in (one for one in sums if len(one[3]) < len(sites)):
+        for n, other, more, all_ in sums:
             gone = all_ - few
             if other != kind or not few < all_ or len(gone) != 1:
                 continue
             (site,) = gone
             if more[site].shape == less[site].shape:
                 guess = sum(more[s] for s in all_) - sum(less[s] for s in few)
-                error = float((guess - more[site]).norm() / more[site].norm())
-                best[kind] = min(best.get(kind, error), error)
-    return best
+                yield (kind, at, n), site, float((guess - more[site]).norm() / more[site].norm())
 
 
-def best_of(uploads, dropouts, **how):
-    """By kind the nearest of all patterns of dropouts in two trainings."""
-    sites, best = sorted(uploads[0][2]), {}
+def told_by(uploads, dropouts, **how):
+    """By two sums and site the least of all patterns of dropouts in two trainings."""
+    sites, found = sorted(uploads[0][2]), {}
     for schedule in patterns([content for content, *_ in uploads], sites, dropouts):
         schedule = [(content, cohort if len(cohort) >= 3 else ()) for content, cohort in schedule]
-        for kind, error in nearest(uploads, schedule, sites, **how).items():
-            best[kind] = min(best.get(kind, error), error)
+        for pair, site, error in pairs_of(uploads, schedule, sites, **how):
+            by = found.setdefault(pair, {})
+            by[site] = min(by.get(site, error), error)
+    return found
+
+
+def best_of(told):
+    """By kind the nearest two sums.
+
+    A vote is two numbers, and some of a hundred pairs are alike by chance, for one site and not for
+    the next: two votes count by what they tell of the middle one of the sites.
+    """
+    best = {}
+    for (kind, *_), by in told.items():
+        error = median(by.values()) if kind == "vote" else min(by.values())
+        best[kind] = min(best.get(kind, error), error)
     print({kind: f"{error:.3g}" for kind, error in best.items()})
     return best
 
@@ -530,11 +543,13 @@ def best_of(uploads, dropouts, **how):
 def test_no_two_sums_of_the_recipe_tell_a_single_upload(uploads, dropouts):
     """Measured on real uploads, every pattern of dropouts in two trainings, 4 sites.
 
-    None is told to one part in a thousand. The nearest are rounds next to each other, which tell
-    it roughly, as does a vote of the other training.
+    None is told to one part in a thousand, and not to one in a million by chance. The nearest are
+    rounds next to each other, which tell it roughly, as does a vote of the other training.
     """
-    best, bare = best_of(uploads, dropouts), best_of(uploads, dropouts, ledgers=False)
+    told = told_by(uploads, dropouts)
+    best, bare = best_of(told), best_of(told_by(uploads, dropouts, ledgers=False))
     assert {"train", "vote"} <= set(best) and min(best.values()) > 1e-3
+    assert min(error for by in told.values() for error in by.values()) > 1e-6
     assert 0.05 < best["train"] < 0.5  # not nothing, and the page says so
     assert min(bare["moments"], bare["gram"]) < 1e-9  # what the ledgers stop
 
@@ -545,10 +560,10 @@ def test_with_a_steady_cohort_dropouts_tell_no_upload_roughly_either(uploads, dr
 
     Off by half of its length and more with one dropout, by a quarter or a little less with two.
     """
-    best = best_of(uploads, dropouts, steady=True)
+    best = best_of(told_by(uploads, dropouts, steady=True))
     assert (
         best["train"] > (0.25 if dropouts == 1 else 0.2)
-        and best["train"] > best_of(uploads, dropouts)["train"]
+        and best["train"] > best_of(told_by(uploads, dropouts))["train"]
     )
 
 
