@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ..bundle import Bundle
     from ..federation.logs import LogForm
 
+__all__ = ["DecimalOption", "EncodingOption", "PluginOption", "SeparatorOption", "SheetOption"]
+
 SheetOption = Annotated[str | None, typer.Option(help="Sheet of a workbook; the first by default.")]
 SeparatorOption = Annotated[str | None, typer.Option(help="Column separator: , ; tab or |.")]
 DecimalOption = Annotated[str | None, typer.Option(help="Decimal mark: . or ,")]
