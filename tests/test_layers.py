@@ -170,6 +170,14 @@ def test_nothing_is_called_utils():
     assert not {p.stem for p in FILES} & {"utils", "helpers", "common", "misc"}
 
 
+def test_a_site_runs_nothing_of_its_coordinator():
+    site = [path for path in FILES if path.is_relative_to(SOURCE / "federation" / "site")]
+    wrong = [
+        shown(p) for p in site if ("federation", "coordinator") in {n[:2] for n in imported(p)}
+    ]
+    assert site and not wrong
+
+
 def test_no_imports_go_in_a_circle():
     """Lazy ones included: a module can be read once all that it names have been read."""
     named = {}

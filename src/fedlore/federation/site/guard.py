@@ -32,7 +32,7 @@ from ...engine import Recipe
 from ...errors import FedloreError
 from ...privacy.filters import WITHHELD, Remembers, apply_halves, half_for
 from ...privacy.settings import ADDED
-from ..coordinator.uploads import UsualNorm
+from ..norms import UsualNorm
 from ..remote import Refusal
 from ..terms import Terms
 from .audit import AuditLog, name_run, place_of

@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["fedlore/engine/stacked/ordinal_kernels.py"]
+collect_ignore = [] if find_spec("triton") else ["src/fedlore/engine/stacked/ordinal_kernels.py"]
