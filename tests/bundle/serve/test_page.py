@@ -133,6 +133,17 @@ def test_the_answer_follows_the_values_and_none_stands_beside_a_changed_one(brow
     assert browser.complaints == []
 
 
+def test_a_slider_without_a_number_is_pale_and_in_the_middle(browser, place):
+    visit(browser, place)
+    bar = "document.getElementById('s-ash')"
+    place_of = f"({bar}.value - {bar}.min) / ({bar}.max - {bar}.min)"
+    assert browser.ask(f"[{place_of}, {bar}.className]") == [0.5, "unset"]
+    browser.fill("f-ash", "13")
+    assert browser.ask(f"[{bar}.value, {bar}.className]") == ["13", ""]
+    browser.fill("f-ash", "")
+    assert browser.ask(f"{bar}.className") == "unset"
+
+
 def test_a_change_that_is_named_brings_the_answer_it_names(browser, place):
     visit(browser, place)
     browser.fill("paste", "13\t1000\tA")

@@ -90,11 +90,14 @@ function slider(feature, field) {
   if (feature.levels.length || feature.low === null || feature.high === null) return [];
   const bar = make("input"), step = 10 ** Math.floor(Math.log10((feature.high - feature.low) / 200));
   Object.assign(bar, { type: "range", min: feature.low, max: feature.high, step: "any", id: "s-" + feature.name });
+  bar.value = (feature.low + feature.high) / 2;
+  bar.className = "unset";  // pale until there is a number
   bar.setAttribute("aria-label", feature.column || feature.name);
   bar.addEventListener("input", () => {
     const near = Math.round(Number(bar.value) / step) * step;
     field.value = short(Math.min(Math.max(near, feature.low), feature.high));
     field.classList.remove("wrong", "off");
+    bar.classList.remove("unset");
     follow();
   });
   bar.addEventListener("keydown", (event) => {
@@ -115,8 +118,9 @@ function number(text) {
 
 function look(feature, field) {
   field.classList.remove("wrong", "off");
-  if (feature.levels.length || !field.value.trim()) return;
   const value = number(field.value), bar = at("s-" + feature.name);
+  if (bar) bar.classList.toggle("unset", value === null);
+  if (feature.levels.length || !field.value.trim()) return;
   if (bar && value !== null) bar.value = value;
   if (value === null) field.classList.add("wrong");
   else if ((feature.low !== null && value < feature.low) ||
