@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fedlore import FedloreError
+from fedlore.look.page import show_headline
 from fedlore.report import write_report
 
 from .rows import confusion, history, row, table
@@ -119,3 +120,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FedloreError, match=r"cannot write to '.*file"):
         write_report([row()], tmp_path / "file", title="t", facts={})
+
+
+def test_a_long_answer_is_large_as_far_as_its_first_sentences_go():
+    short, long = "Lore is first.", "ML, FL and FLwKM are behind it" + ", and so on" * 20 + "."
+    assert show_headline(f"{short} {short}") == f'<p class="headline">{short} {short}</p>'
+    assert show_headline(f"{short} {long}") == f'<p class="headline">{short}</p><p>{long}</p>'
+    assert show_headline(f"{long} {short}") == f'<p class="headline">{long}</p><p>{short}</p>'
+    assert show_headline(long) == f'<p class="headline">{long}</p>'
+    assert show_headline("") == ""

@@ -16,6 +16,8 @@ __all__ = ["Section", "page", "save_page"]
 # nothing may be loaded and nothing may run, whatever the rows contain
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
+LARGE = 220  # characters: more than that in large type is a wall
+
 
 @dataclass(frozen=True)
 class Section:
@@ -71,8 +73,11 @@ def _text(text: str) -> str:
 
 
 def show_headline(text: str) -> str:
-    """The one large sentence that a page begins with, if it has one."""
-    return f'<p class="headline">{escape(text)}</p>' if text else ""
+    """The answer that a page begins with: its first sentences large, all others below."""
+    end = max(text.rfind(". ", 0, LARGE), text.find(". ")) if len(text) > LARGE else -1
+    large, rest = (text, "") if end < 0 else (text[: end + 1], text[end + 2 :])
+    shown = f'<p class="headline">{escape(large)}</p>' if large else ""
+    return shown + (f"<p>{escape(rest)}</p>" if rest else "")
 
 
 def save_page(out: Path, files: Mapping[str, str], drawings: Iterable[DrawnPlot]) -> None:
