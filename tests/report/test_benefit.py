@@ -29,7 +29,7 @@ def told(measure: str = "accuracy") -> dict:
 def test_the_page_has_every_way_with_its_interval_and_every_member_with_its_cost():
     html = benefit_page(told())
     assert (
-        "Taking part is likely to pay for this site, but its rows cannot prove it" in html
+        "Taking part probably pays for this site, but with too few rows to be sure" in html
         and "<b>plant" not in html
     )
     assert "<td>55.0</td>" in html and "40.0 to 60.0" in html

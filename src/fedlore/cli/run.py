@@ -210,7 +210,7 @@ def _expert_weights(gathering: Gathering, out: Path) -> str:
     if len(shares) > MANY:
         low, _, middle, _, high = quartiles([share for _, share in shares])
         said = f"{low:.2f} to {high:.2f}, {middle:.2f} in the middle"
-    return f"lore trusts the expert: {said} (the site's rows decide, least_trust is the least)"
+    return f"weight of the expert in lore: {said} (chosen by the site's rows; least: least_trust)"
 
 
 def _benefit(out: Path, client: str) -> dict[str, Any] | None:

@@ -60,7 +60,10 @@ def say_gain(gain: BenefitLine, against: str, rows: int, measure: str) -> str:
         return say("Taking part pays for this site: {said}.", said=said)
     if gain.high < 0:
         return say("Taking part does not pay for this site: {said}.", said=said)
-    likely = "Taking part is not likely to pay for this site, but its rows cannot prove it: {said}."
+    if gain.low == gain.high:
+        return say("Taking part changes nothing for this site: {said}.", said=said)
     if gain.value > 0:
-        likely = "Taking part is likely to pay for this site, but its rows cannot prove it: {said}."
-    return say(likely, said=said)
+        text = "Taking part probably pays for this site, but with too few rows to be sure: {said}."
+    else:
+        text = "Taking part may not pay for this site, but with too few rows to be sure: {said}."
+    return say(text, said=said)

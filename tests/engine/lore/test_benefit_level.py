@@ -128,8 +128,10 @@ def test_a_gain_is_paired_by_row_and_of_roots_in_the_unit_of_the_number():
     ("value", "low", "high", "said"),
     [
         (0.05, 0.01, 0.09, "Taking part pays"),
-        (0.05, -0.01, 0.11, "Taking part is likely to pay"),
-        (-0.05, -0.11, 0.01, "Taking part is not likely to pay"),
+        (0.05, -0.01, 0.11, "Taking part probably pays"),
+        (-0.05, -0.11, 0.01, "Taking part may not pay"),
+        (0.0, -0.01, 0.01, "Taking part may not pay"),
+        (0.0, 0.0, 0.0, "Taking part changes nothing"),
         (-0.05, -0.09, -0.01, "Taking part does not pay"),
     ],
 )

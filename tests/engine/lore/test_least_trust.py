@@ -32,7 +32,7 @@ def test_his_answer_has_at_least_that_weight_and_all_name_one_number(world):
     bundle = read_bundle(home / "east.lore")
     weight = bundle.personal.reliance
     assert weight >= 0.6 > read_bundle(home / "west.lore").personal.reliance
-    assert f"lore trusts the expert: east {weight:.2f}, west" in said
+    assert f"weight of the expert in lore: east {weight:.2f}, west" in said
     assert f"λ = {weight:g}" in bundle.members["card.md"].decode()
     rows = home / "sites" / "east" / "train.csv"
     answers = json.loads(spoken("predict", home / "east.lore", rows, "--json").out)["answers"]

@@ -62,8 +62,8 @@ class Candidate:
 
     def __str__(self) -> str:
         if self.head != "classes":
-            starts = {"none": "nothing", "middle": "the range's middle", "expert": "the expert"}
-            parts = [self.head, f"started from {starts[self.start]}"]
+            starts = {"none": "not centred", "middle": "centred on the range"}
+            parts = [self.head, starts.get(self.start, "centred on the expert")]
             parts += ["hears the expert"] * (self.head == "shaped" and self.hears)
             parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"width {self.reach:g}"]
