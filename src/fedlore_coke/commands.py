@@ -6,7 +6,7 @@ _FIRST, _AT_WORK, _MACHINES = "First steps", "A site's model at work", "A federa
 
 demo = Command(
     "fedlore_coke.demo:demo",
-    "Compare eight approaches on four simulated coking plants, in about a minute.",
+    "Compare eight approaches on four simulated coking plants, in half a minute.",
     _FIRST,
     {"config": ("settings",), "sites": ("federation",)},
     {"out": "demo"},

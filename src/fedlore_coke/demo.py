@@ -177,7 +177,7 @@ def demo(
     sites: Annotated[Path | None, typer.Option(help="Use these site folders instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
-    """Compare eight approaches on four simulated coking plants, in about a minute."""
+    """Compare eight approaches on four simulated coking plants, in half a minute."""
     setting = Demo() if config is None else build(Demo, read_toml(config))
     results = out / "results.jsonl"
     check_writable(results)
