@@ -36,7 +36,9 @@ def waves(inputs: int, outputs: int, *, seed: int = 0) -> Waves:
     line = linear(inputs, outputs, seed=seed)
     frequency = 0.3 * normal(inputs, 8, seed=seed + 4)
     weight = 0.3 * normal(inputs + 16, outputs, seed=seed + 5)
-    return Waves(line.mean, line.scale, frequency, weight, line.constant)
+    ends = torch.full((inputs,), torch.finfo(torch.float32).max)
+    column = torch.arange(inputs, dtype=torch.int16)
+    return Waves(column, -ends, ends, line.mean, line.scale, frequency, weight, line.constant)
 
 
 def trees(
