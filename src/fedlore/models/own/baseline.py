@@ -322,7 +322,7 @@ def own_numbers(
     part = folds(len(known), seed=seed, site=site)
     found = []
     families = _number_families(sight, fold_seed(seed, site), signs, (1,))
-    if signs is None and len(sight) <= MOST_GAUSSIAN:
+    if signs is None and len(sight) <= MOST_GAUSSIAN and _terms(sight) <= MOST_TERMS:
         families.append(GaussianLearner("Gaussian process of ranks", (0.25,), ranks=True))
     for family in families:
         for one in try_family(family, sight, target, part, modes, partial(_judge_number, known)):
