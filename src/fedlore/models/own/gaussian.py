@@ -25,7 +25,7 @@ _STEPS = 12  # of L-BFGS on the evidence
 _LEAST_NOISE = 1e-4  # in units of the target's variance
 _LEVEL = 0.1  # the variance of the constant
 _DECILES = 11  # both ends included
-_GRAIN = 1 / 32  # of a column's spread, to which its deciles are rounded: they name no row's value
+_GRAIN = 1 / 32  # of a column's spread, to which its deciles are rounded: many are a row's value
 _LARGEST = torch.finfo(torch.float32).max
 
 
