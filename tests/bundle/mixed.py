@@ -33,10 +33,15 @@ def linear(inputs: int, outputs: int, *, quadratic: bool = False, seed: int = 0)
 
 
 def waves(inputs: int, outputs: int, *, seed: int = 0) -> Waves:
-    line = linear(inputs, outputs, seed=seed)
-    frequency = 0.3 * normal(inputs, 8, seed=seed + 4)
-    weight = 0.3 * normal(inputs + 16, outputs, seed=seed + 5)
-    return Waves(line.mean, line.scale, frequency, weight, line.constant)
+    """Of each input what lies below 0 and what lies above."""
+    line = linear(2 * inputs, outputs, seed=seed)
+    column = torch.arange(2 * inputs, dtype=torch.int16) // 2
+    below = torch.tensor([True, False]).repeat(inputs)
+    far = torch.full((2 * inputs,), torch.finfo(torch.float32).max)
+    low, high = torch.where(below, -far, 0.0), torch.where(below, 0.0, far)
+    frequency = 0.3 * normal(2 * inputs, 8, seed=seed + 4)
+    weight = 0.3 * normal(2 * inputs + 16, outputs, seed=seed + 5)
+    return Waves(column, low, high, line.mean, line.scale, frequency, weight, line.constant)
 
 
 def trees(

@@ -518,7 +518,7 @@ def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array], inputs: int) 
     terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0
     fits = own["weight"].shape == (terms, len(own["constant"]))
     fits = fits and own["scale"].shape == own["mean"].shape and bool((own["scale"] > 0).all())
-    if one["body"] != "bent":
+    if one["body"] == "linear":
         return fits and columns == inputs
     ends = own["low"].shape == own["high"].shape == own["column"].shape == own["mean"].shape
     there = (own["column"] >= 0) & (own["column"] < inputs)

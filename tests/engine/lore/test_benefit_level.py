@@ -18,6 +18,7 @@ from fedlore.engine.lore.report import (
     measure_line,
 )
 from fedlore.engine.lore.stacking import MIXTURE, ClassStack, NumberStack, choose_members
+from fedlore.engine.lore.start import CORRECTED
 from fedlore.engine.lore.temperature import NETWORK
 from fedlore.knowledge.models import Knowledge
 from fedlore.models.benefit import BenefitLine, say_gain
@@ -152,3 +153,16 @@ def test_a_site_s_page_has_a_line_for_each_and_the_gain_over_the_baseline():
         ("majority", 0.25), ("local best", 0.5), ("mixture", 0.75)]  # fmt: skip
     assert found.rows == 4 and found.gain.value == 0.25 and found.weights == {"a": 1.0}
     assert all(one.low < one.value < one.high for one in found.lines)
+
+
+def test_rows_choose_the_way_of_a_ridge_and_keep_every_way_of_trees():
+    ways = [
+        StackMember(f"{kind}{how}", torch.zeros(4), shared=False)
+        for kind in ("ridge", "extra trees")
+        for how in ("", ", correcting the expert")
+    ]
+    losses = [(one, torch.full((4,), float(-place))) for place, one in enumerate(ways)]
+    correcting = StackMember(CORRECTED, torch.zeros(4), shared=False)
+    members = [ways[0], ways[2], ways[3], correcting]
+    found = choose_own(members, losses, torch.ones(4, dtype=torch.bool))
+    assert found == [ways[1], ways[2], ways[3], correcting]

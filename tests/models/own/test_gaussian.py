@@ -54,12 +54,13 @@ def test_it_learns_a_curve_that_a_line_does_not():
     assert missed["process"] < 0.5 * missed["line"]
 
 
-def test_no_row_and_no_target_is_stored():
-    x, y = curve(40)
-    body = GaussianLearner("").fit(x, y, 0.25)
+@pytest.mark.parametrize("ranks", [False, True])
+def test_no_row_and_no_target_is_stored(ranks):
+    x, y = curve(41)  # so many that every decile is a row's value
+    body = GaussianLearner("", ranks=ranks).fit(x, y, 0.25)
     z, _, _ = standardise(x)
     for field in fields(body):
-        values = getattr(body, field.name).flatten()
+        values = getattr(body, field.name).double().flatten()
         for row in (*x.double(), *z, *y):
             assert not any(torch.isclose(values, v, rtol=1e-9, atol=0).any() for v in row)
 
@@ -67,10 +68,21 @@ def test_no_row_and_no_target_is_stored():
 @pytest.mark.parametrize("y", [torch.zeros(12, 1).double(), torch.arange(12.0)[:, None].double()])
 @pytest.mark.parametrize("x", [torch.ones(12, 2), torch.arange(24.0).reshape(12, 2)])
 def test_flat_columns_and_flat_targets_give_numbers(x, y):
-    said = GaussianLearner("").fit(x, y, 0.25)(x)
-    assert said.isfinite().all()
-    if not y.any():
-        assert said.abs().max() < 1e-9
+    for ranks in (False, True):
+        said = GaussianLearner("", ranks=ranks).fit(x, y, 0.25)(x)
+        assert said.isfinite().all()
+        if not y.any():
+            assert said.abs().max() < 1e-9
+
+
+def test_ranks_forget_how_a_column_is_stretched():
+    (x, y), (at, truth) = curve(80), curve(500, seed=1)
+    plain = GaussianLearner("", ranks=True).fit(x, y, 0.25)(at)
+    stretched = GaussianLearner("", ranks=True).fit(x.pow(6), y, 0.25)(at.pow(6))
+    spread = float(truth.std())
+    missed = float((GaussianLearner("").fit(x.pow(6), y, 0.25)(at.pow(6)) - truth).std())
+    assert float((plain - truth).std()) < 0.5 * spread
+    assert float((stretched - truth).std()) < 0.75 * missed
 
 
 def test_a_row_far_away_gives_a_number():

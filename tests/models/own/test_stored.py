@@ -39,6 +39,7 @@ def members():
         ClassMember("votes", ExtraTrees("", 3, trees=5).fit(x, c, 1), False, True, 1.0),
         ClassMember("logits", LogisticLearner("", 3).fit(x, c, 0.1), False, False, 1.0),
         NumberMember("waves", GaussianLearner("").fit(x, y, 0.25), False, True, 0.5),
+        NumberMember("ranks", GaussianLearner("", ranks=True).fit(x, y, 0.25), False, True, 0.5),
     ]
 
 
@@ -92,6 +93,9 @@ def first(value):
         ("5.frequency", lambda t: t[:, 1:].contiguous(), "does not fit 3 inputs"),
         ("5.frequency", first(torch.inf), "'5.frequency' must be finite"),
         ("5.scale", first(-1.0), "scale that is not above 0"),
+        ("6.column", first(3), "does not fit 3 inputs"),
+        ("6.low", lambda t: t[1:], "does not fit 3 inputs"),
+        ("6.high", first(-9e9), "ends that cross"),
     ],
 )
 def test_tables_that_were_tampered_with_are_refused(members, name, value, rule):

@@ -191,9 +191,13 @@ def _linear(build: Builder, inputs: Value, body: Linear, name: str) -> Value:
 
 
 def _bent(build: Builder, inputs: Value, body: Bent, name: str) -> Value:
+    return _terms(build, _kept(build, inputs, body), body, name)
+
+
+def _kept(build: Builder, inputs: Value, body: Bent | Waves) -> Value:
+    """Columns of the inputs, each kept between two ends."""
     low, high = (build.constant(t.cpu().numpy()[None]) for t in (body.low, body.high))
-    cut = build.between(build.columns(inputs, body.column.tolist()), low, high)
-    return _terms(build, cut, body, name)
+    return build.between(build.columns(inputs, body.column.tolist()), low, high)
 
 
 def _waves(build: Builder, inputs: Value, body: Waves, name: str) -> Value:
@@ -201,7 +205,7 @@ def _waves(build: Builder, inputs: Value, body: Waves, name: str) -> Value:
         angle = build.op("MatMul", z, own("frequency"))
         return [build.op("Sin", angle), build.op("Sin", angle + math.pi / 2)]
 
-    return _terms(build, inputs, body, name, sines)
+    return _terms(build, _kept(build, inputs, body), body, name, sines)
 
 
 def _pairs(build: Builder, z: Value, first: list[int], second: list[int]) -> Value:

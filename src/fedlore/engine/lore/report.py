@@ -73,8 +73,8 @@ def choose_own(
     """The members with the way each kind of own learner uses the expert chosen by these rows."""
     best: dict[str, StackMember] = {}
     for one, _ in sorted(own, key=lambda pair: float(pair[1][rows].mean())):
-        best.setdefault(kind_of_learner(one.name), one)
-    return [best.get(kind_of_learner(member.name), member) for member in members]
+        best.setdefault(kind_of_learner(one.name, one.oof), one)
+    return [best.get(kind_of_learner(member.name, member.oof), member) for member in members]
 
 
 def compare(

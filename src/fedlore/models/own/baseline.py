@@ -47,6 +47,7 @@ from .mixture import class_weights, mix, number_weights, start_weights
 from .trees import BoostedTrees, ExtraTrees, has_trees
 
 FOLDS = 5
+FOREST, BOOSTED = "extra trees", "boosted trees"
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ class Own:
         """Of each kind of learner the best way to use the expert."""
         best: dict[str, OwnModel] = {}
         for one in sorted(self.candidates, key=lambda c: c.cost(metric, y)):
-            best.setdefault(kind_of_learner(one.member.name), one)
+            best.setdefault(kind_of_learner(one.member.name, one.held), one)
         return list(best.values())
 
     def local_best(self, metric: str, y: Tensor) -> "LocalBest":
@@ -284,23 +285,27 @@ class LocalBest:
         return within(whole.new_tensor(self.weights) @ whole, known)
 
 
-def kind_of_learner(name: str) -> str:
-    """A member's name without how it uses the expert."""
-    return name.partition(",")[0]
+def kind_of_learner(name: str, said: Tensor) -> str:
+    """A member's name without how it uses the expert: of its ways the best is kept.
+
+    Of trees that say a number (n,) all are: together they miss less than the one that looks best.
+    """
+    kind = name.partition(",")[0]
+    return name if said.ndim == 1 and kind in (FOREST, BOOSTED) else kind
 
 
 def missing_learners() -> dict[str, str]:
     """Own learners that cannot be made here, and what to install for them."""
     if has_trees():
         return {}
-    return dict.fromkeys(("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'")
+    return dict.fromkeys((FOREST, BOOSTED), "pip install 'fedlore[sklearn]'")
 
 
 @once
 def own_numbers(
     known: Measured, *, seed: int = 0, site: str = "", signs: Tensor | None = None
 ) -> Own:
-    """Own models of a number: ridges, a Gaussian process, two kinds of trees, three modes each.
+    """Own models of a number: ridges, Gaussian processes, two kinds of trees, three modes each.
 
     With `signs` (see `input_signs`) only those that keep them.
     """
@@ -316,7 +321,10 @@ def own_numbers(
     modes = _heard_modes((HEARING, OVER, ALONE) if heard else (ALONE,), signs)
     part = folds(len(known), seed=seed, site=site)
     found = []
-    for family in _number_families(sight, fold_seed(seed, site), signs):
+    families = _number_families(sight, fold_seed(seed, site), signs, (1,))
+    if signs is None and len(sight) <= MOST_GAUSSIAN and _terms(sight) <= MOST_TERMS:
+        families.append(GaussianLearner("Gaussian process of ranks", (0.25,), ranks=True))
+    for family in families:
         for one in try_family(family, sight, target, part, modes, partial(_judge_number, known)):
             body = fit_whole(one, sight, target(one.mode))
             mode, width = one.mode, one.judged.width
@@ -339,7 +347,7 @@ def correct_number(
         return None
     sight, target = replace(see_numbers(known), start=said), (known.numbers() - said).unsqueeze(1)
     (one,) = try_family(
-        ExtraTrees("extra trees", seed=fold_seed(seed, site)),
+        ExtraTrees(FOREST, seed=fold_seed(seed, site)),
         sight,
         lambda _: target,
         folds(len(known), seed=seed, site=site),
@@ -436,7 +444,9 @@ def _try_classes(
             yield OwnModel(member, one.judged.held, one.judged.error)
 
 
-def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Family]:
+def _number_families(
+    sight: Sight, seed: int, signs: Tensor | None, leaves: tuple[int, ...] = ExtraTrees.settings
+) -> list[Family]:
     found: list[Family] = []
     bounds: tuple[float, ...] = ()
     cut = None if signs is None else cut_at_turns(signs)
@@ -451,8 +461,8 @@ def _number_families(sight: Sight, seed: int, signs: Tensor | None) -> list[Fami
         if len(sight) <= MOST_GAUSSIAN:
             found.append(GaussianLearner("Gaussian process"))
     if has_trees():
-        found.append(ExtraTrees("extra trees", seed=seed, signs=bounds))
-        found.append(BoostedTrees("boosted trees", seed=seed, signs=bounds, rows=len(sight)))
+        found.append(ExtraTrees(FOREST, seed=seed, settings=leaves, signs=bounds))
+        found.append(BoostedTrees(BOOSTED, seed=seed, signs=bounds, rows=len(sight)))
     return found if cut is None else [TurningLearner(one, cut) for one in found]
 
 

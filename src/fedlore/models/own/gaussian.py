@@ -3,7 +3,8 @@
 Rasmussen and Williams (2006), *Gaussian Processes for Machine Learning*, chapter 5: a linear kernel
 plus a squared exponential with a length for each column. What is stored is the posterior mean over
 random features (Rahimi and Recht 2007, *Random Features for Large-Scale Kernel Machines*), drawn
-orthogonal (Yu et al. 2016): the exact mean would carry the site's rows into its bundle.
+orthogonal (Yu et al. 2016): the exact mean would carry the site's rows into its bundle. Of ranks
+it sees each column through its own deciles, so that neither skew nor many zeros count.
 """
 
 import math
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ...core.rng import stream
-from .linear import standardise
+from .bent import keep_between
+from .linear import FLAT, standardise
 from .trees import level_of
 
 _JUDGES = 150  # rows that the evidence is taken from at most: a few hyperparameters need no more
@@ -22,16 +24,25 @@ FEATURES = 256  # frequencies; each has a sine and a cosine
 _STEPS = 12  # of L-BFGS on the evidence
 _LEAST_NOISE = 1e-4  # in units of the target's variance
 _LEVEL = 0.1  # the variance of the constant
+_DECILES = 11  # both ends included
+_GRAIN = 1 / 32  # of a column's spread, to which its deciles are rounded: many are a row's value
+_LARGEST = torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Outputs linear in standardised columns and in sines and cosines of them."""
+    """Outputs linear in standardised columns and in sines and cosines of them.
 
-    mean: Tensor  # (i,) float64
-    scale: Tensor  # (i,) float64
-    frequency: Tensor  # (i, f) float64
-    weight: Tensor  # (i + 2f, o) float64: columns, sines, cosines
+    A column is an input kept between two ends: whole, or one of several stretches of it.
+    """
+
+    column: Tensor  # (c,) int16  the input that a column is
+    low: Tensor  # (c,) float32  between which it is kept
+    high: Tensor  # (c,) float32
+    mean: Tensor  # (c,) float64
+    scale: Tensor  # (c,) float64
+    frequency: Tensor  # (c, f) float64
+    weight: Tensor  # (c + 2f, o) float64: columns, sines, cosines
     constant: Tensor  # (o,) float64
 
     @property
@@ -40,7 +51,8 @@ class Waves:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
-        z = (inputs.double() - self.mean) / self.scale
+        kept = keep_between(inputs[:, self.column.long()], self.low, self.high)
+        z = (kept.double() - self.mean) / self.scale
         return _features(z, self.frequency) @ self.weight + self.constant
 
     def keeps(self, signs: Tensor) -> bool:
@@ -60,6 +72,7 @@ class GaussianLearner:
 
     name: str
     settings: tuple[float, ...] = (0.25, 0.75)  # standard deviations of the logs of the lengths
+    ranks: bool = False
 
     def trace(
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
@@ -71,7 +84,8 @@ class GaussianLearner:
         return (setting,)
 
     def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Waves:
-        z, mean, scale = standardise(inputs)
+        seen = _ranks(inputs) if self.ranks else _whole(inputs)
+        z = seen.z
         middle, spread = level_of(target)
         y = (target.double() - middle) / spread  # (n, 1)
         some = slice(None, None, -(-len(z) // _JUDGES))
@@ -84,7 +98,63 @@ class GaussianLearner:
         kernel = (features * variance) @ features.T + _LEVEL
         alpha = spread * torch.linalg.solve(kernel + noise * torch.eye(len(z)).double(), y)
         weight = variance.unsqueeze(1) * (features.T @ alpha)
-        return Waves(mean, scale, frequency, weight, middle + _LEVEL * alpha.sum(0))
+        d, own = z.shape[1], seen.own
+        return Waves(
+            own.to(torch.int16),
+            seen.low,
+            seen.high,
+            seen.mean,
+            seen.scale,
+            frequency[own],
+            torch.cat([weight[:d][own], weight[d:]]),
+            middle + _LEVEL * alpha.sum(0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Standardised inputs, and the columns (c,) that they are sums of."""
+
+    z: Tensor  # (n, i) float64
+    own: Tensor  # (c,) int64  the input that a column belongs to
+    low: Tensor
+    high: Tensor
+    mean: Tensor
+    scale: Tensor
+
+
+def _whole(inputs: Tensor) -> _Columns:
+    """Each input as it is."""
+    z, mean, scale = standardise(inputs)
+    ends = torch.full((z.shape[1],), _LARGEST)
+    return _Columns(z, torch.arange(z.shape[1]), -ends, ends, mean, scale)
+
+
+def _ranks(inputs: Tensor) -> _Columns:
+    """Each input by its rank among the rows: linear between its deciles."""
+    steps = [_steps_of(column) for column in inputs.double().unbind(1)]
+    own = torch.repeat_interleave(torch.tensor([len(rise) for *_, rise in steps]))
+    low, high, rise = (torch.cat(part) for part in zip(*steps, strict=True))
+    kept = keep_between(inputs[:, own], low.float(), high.float()).double()
+    mean, slope = kept.mean(0), rise / (high - low).clamp(min=FLAT)
+    rank = torch.zeros(inputs.shape, dtype=torch.float64)
+    rank.index_add_(1, own, (kept - mean) * slope)
+    spread = rank.std(0, correction=0)
+    spread = spread.masked_fill(spread <= FLAT, 1.0)
+    scale = torch.where(slope > 0, spread[own] / slope, 1.0)
+    return _Columns(rank / spread, own, low.float(), high.float(), mean, scale)
+
+
+def _steps_of(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each stretch between deciles begins, where it ends, and how far ranks rise there."""
+    grain = max(float(column.std(correction=0)) * _GRAIN, FLAT)
+    level = torch.linspace(-1.0, 1.0, _DECILES, dtype=torch.float64)
+    values = (column.quantile((level + 1.0) / 2.0) / grain).round() * grain
+    ends, place, count = torch.unique(values, return_inverse=True, return_counts=True)
+    if len(ends) == 1:
+        return ends, ends, ends.new_zeros(1)
+    height = torch.zeros_like(ends).index_add_(0, place, level) / count
+    return ends[:-1], ends[1:], height.diff()
 
 
 def _frequencies(columns: int) -> Tensor:

@@ -347,29 +347,32 @@ def _read_linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: 
 
 
 def _read_bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
-    ranks = dict.fromkeys(("column", "low", "high", "mean", "scale", "constant"), 1)
-    _check_tensors(place, own, {**ranks, "weight": 2})
-    column, c = own["column"], len(own["column"])
-    alike = all(len(own[name]) == c for name in ("low", "high", "mean", "scale", "weight"))
-    fits = alike and own["weight"].shape[1] == len(own["constant"])
-    if not fits or not bool(((column >= 0) & (column < inputs)).all()):
-        raise FedloreError(f"member {place} is not a bent model over {inputs} inputs")
-    if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
-        raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
+    _check_columns(place, own, inputs, {"weight": 2}, 0)
     return Bent(**own)
 
 
 def _read_waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
-    ranks = {"mean": 1, "scale": 1, "frequency": 2, "weight": 2, "constant": 1}
-    _check_tensors(place, own, ranks)
-    shapes = {name: tuple(t.shape) for name, t in own.items()}
-    fits = shapes["mean"] == shapes["scale"] == (inputs,) and shapes["frequency"][0] == inputs
-    terms = inputs + 2 * shapes["frequency"][1]
-    if not fits or shapes["weight"] != (terms, *shapes["constant"]):
-        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
-    if not (own["scale"] > 0).all():
-        raise FedloreError(f"member {place} has a scale that is not above 0")
+    frequency = own.get("frequency")
+    waves = frequency.shape[1] if frequency is not None and frequency.ndim == 2 else 0
+    _check_columns(place, own, inputs, {"frequency": 2, "weight": 2}, 2 * waves)
     return Waves(**own)
+
+
+def _check_columns(
+    place: int, own: Mapping[str, Tensor], inputs: int, more: Mapping[str, int], waves: int
+) -> None:
+    """Refuse what is not linear in inputs kept between two ends and in so many waves of them."""
+    ranks = dict.fromkeys(("column", "low", "high", "mean", "scale", "constant"), 1)
+    _check_tensors(place, own, {**ranks, **more})
+    column, c = own["column"], len(own["column"])
+    alike = [name for name in ("low", "high", "mean", "scale", "frequency") if name in own]
+    fits = all(len(own[name]) == c for name in alike)
+    fits = fits and own["weight"].shape == (c + waves, len(own["constant"]))
+    if not fits or not bool(((column >= 0) & (column < inputs)).all()):
+        shapes = {name: tuple(t.shape) for name, t in own.items()}
+        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
+    if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
+        raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
 
 
 def _read_trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
