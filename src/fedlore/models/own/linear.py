@@ -67,7 +67,7 @@ def standardise(inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     wide = inputs.double()
     mean = wide.mean(0)
-    scale = wide.std(0, correction=0)
+    scale = wide.std(0, correction=0) if wide.numel() else mean  # of no columns torch warns
     flat = scale <= FLAT
     scale = scale.masked_fill(flat, 1.0)
     return ((wide - mean) / scale).masked_fill(flat, 0.0), mean, scale
