@@ -25,7 +25,7 @@ from ..kernel.movement import prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, LAYERS, EnsembleValues, Header
+from .forms import FORMAT, LAYERS, EnsembleValues, Header, member_fault
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -442,87 +442,39 @@ def ensemble_faults(header: Header, tensors: Mapping[str, Array], known: Known) 
         return ["a weight does not lie in [0, 1]"]
     if abs(math.fsum(weights) - 1.0) > NEAR:
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
-    if any(map(_odd_member, members)):
-        return ["a member has an unknown form"]
+    shared = [one for one in members if one.get("kind") == "one_shot"]
+    if any(map(_odd_one_shot, shared)):
+        return ["the one-shot model has an unknown form"]
     if _odd_numbers(members):
         return [f"'{_odd_numbers(members)[0]}' of a member must be above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
         for name, values in sorted(tensors.items())
-        # a threshold may be infinite
-        if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
+        if not name.startswith("own.") and not np.isfinite(values).all()
     ]
-    own = [one for one in members if one["kind"] != "one_shot"]
-    for place, one in enumerate(own):
-        mine, inputs = pick_tensors(tensors, f"own.{place}."), _width(header, known)
-        expert_inputs = len(form.heard) * known.k if one["kind"] == "classes" else HEARD_OF_ORDER
-        inputs += expert_inputs * one["hears"]
-        trees = one["body"] == "trees"
-        if not (_are_trees(mine, inputs) if trees else _are_weights(one, mine, inputs)):
-            wrong.append(f"member {place} has tensors that are not those of its form")
+    for place, one in enumerate(one for one in members if one not in shared):
+        values = {key: value for key, value in one.items() if key not in ("weight", "corrects")}
+        heard = len(form.heard) * known.k if one.get("kind") == "classes" else HEARD_OF_ORDER
+        mine = pick_tensors(tensors, f"own.{place}.")
+        fault = member_fault(place, values, mine, _width(header, known), heard)
+        wrong += [fault] if fault else []
     return wrong[:1]
 
 
-#: The keys of a member besides kind, body and weight.
-_MEMBERS = {
-    "number": {"name", "hears", "over", "width"},
-    "order": {"name", "hears", "over", "width", "classes"},
-    "classes": {"name", "hears", "votes", "inverse_temperature"},
-    "one_shot": {"name", "basis", "start", "hears", "link", "rows", "scaled"},
-}
+_ONE_SHOT = {"kind", "weight", "name", "basis", "start", "hears", "link", "rows", "scaled"}
 
 
-def _odd_member(one: Mapping[str, Any]) -> bool:
-    """Whether a member has unknown keys, or an invalid switch or name."""
-    kind = one.get("kind")
-    keys = _MEMBERS.get(kind) if isinstance(kind, str) else None
-    free = {"kind", "weight"} if kind == "one_shot" else {"kind", "weight", "body", "corrects"}
-    free |= {"quadratic"} if one.get("body") == "linear" else set()
-    switches = [one.get(key, False) for key in ("hears", "over", "votes", "scaled", "quadratic")]
+def _odd_one_shot(one: Mapping[str, Any]) -> bool:
+    """Whether a one-shot model has unknown keys, or an invalid switch, name or link."""
     return (
-        keys is None
-        or one.keys() - free != keys
-        or (kind != "one_shot" and one.get("body") not in ("linear", "bent", "trees", "waves"))
-        or any(type(switch) is not bool for switch in switches)
-        or any(one[key] is None for key in keys - {"link"})
-        or _odd_link(one.get("link"))
+        one.keys() != _ONE_SHOT
+        or any(type(one[key]) is not bool for key in ("hears", "scaled"))
+        or any(one[key] is None for key in _ONE_SHOT - {"link"})
+        or _odd_link(one["link"])
         or not isinstance(one["name"], str)
         or not 0 < len(one["name"]) <= 100
     )
-
-
-def _are_trees(own: Mapping[str, Array], inputs: int) -> bool:
-    """Whether every node looks at an input that there is and leads down to existing leaves."""
-    feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
-    here, inner = np.arange(len(feature)), feature >= 0
-    leaves, width = own["values"].shape
-    ends = len(own["base"]), len(own["scale"])
-    return (
-        len(own["threshold"]) == len(child) == len(feature)
-        and len(own["output"]) == len(roots)
-        and ends[0] == ends[1]
-        and width in (1, ends[0])
-        and bool(((feature >= -1) & (feature < inputs)).all())
-        and bool(((child > here) & (child + 1 < len(child)))[inner].all())
-        and bool(((child >= 0) & (child < leaves))[~inner].all())
-        and bool(((roots >= 0) & (roots < len(child))).all())
-        and bool(((own["output"] >= 0) & (own["output"] < ends[0])).all())
-    )
-
-
-def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array], inputs: int) -> bool:
-    """Whether a linear member has a weight for each input, square and wave."""
-    columns = len(own["mean"])
-    terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
-    terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0
-    fits = own["weight"].shape == (terms, len(own["constant"]))
-    fits = fits and own["scale"].shape == own["mean"].shape and bool((own["scale"] > 0).all())
-    if one["body"] != "bent":
-        return fits and columns == inputs
-    ends = own["low"].shape == own["high"].shape == own["column"].shape == own["mean"].shape
-    there = (own["column"] >= 0) & (own["column"] < inputs)
-    return fits and ends and bool((own["low"] <= own["high"]).all() and there.all())
 
 
 def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
