@@ -25,7 +25,7 @@ from ..kernel.movement import prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, LAYERS, EnsembleValues, Header, member_fault
+from .forms import FORMAT, LAYERS, EnsembleValues, Header, member_fault, odd_keys
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -184,27 +184,9 @@ _OPTIONS = {
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")
-_CENTRES = ("middle", "expert")
 _DEEPEST = 50
-#: Numbers of layers that count something.
-_COUNTS = set(
-    "in_features out_features classes in_channels out_channels groups num_groups num_channels "
-    "features".split()
-)
 #: Layers that look at more of a row than how many inputs it has.
 _SHAPED = set("as_image conv2d max_pool2d avg_pool2d layer_norm group_norm".split())
-#: Numbers of layers and members that are above 0.
-_POSITIVE = {
-    "slope",
-    "width",
-    "reach",
-    "inverse_temperature",
-    "eps",
-    "rows",
-    "features",
-    "classes",
-    "share",
-}
 
 
 def header_faults(
@@ -329,30 +311,14 @@ def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str
     """The kinds of invalid layers, at any depth."""
     kind, options = layer["layer"], layer.get("options", {})
     known = depth > 0 and kind in LAYERS and layer.keys() - {"layer"} == {*LAYERS[kind]}
-    if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
+    odd = not known or options.keys() != _OPTIONS.get(kind, set()) or odd_keys({**layer, **options})
+    if odd or options.get("start", "none") not in _STARTS:
         yield str(kind)
         return
     inner = [layer[key] for key in ("body", "trunk", "head") if key in layer]
     inner += [] if layer.get("line") is None else [layer["line"]]
     for part in [*inner, *layer.get("parts", ())]:
         yield from _odd_layers(part, depth - 1)
-
-
-def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a number, a switch or a start of a layer is invalid."""
-    values = {**layer, **options}
-    counts = [values[key] for key in _COUNTS & values.keys()]
-    counts += values.get("hidden", ())
-    axes = [values[key] for key in ("start_dim", "end_dim") if key in values]  # all but the rows'
-    switches = [values[key] for key in ("bias", "hears", "linear", "between") if key in values]
-    return (
-        any(type(one) is not int or one < 1 for one in counts)
-        or any(type(one) is not int for one in axes)
-        or axes not in ([], [1, -1])
-        or any(type(one) is not bool for one in switches)
-        or values.get("start", "none") not in _STARTS
-        or bool(_odd_numbers([layer, options]))
-    )
 
 
 def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
@@ -367,14 +333,6 @@ def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
     inner = [layer[key] for key in ("body", "trunk") if key in layer]
     for part in [*inner, *layer.get("parts", ())]:
         yield from _widths(part)
-
-
-def _odd_link(link: Any) -> bool:
-    """Whether a link is anything but a centre and a share."""
-    if link is None:
-        return False
-    known = isinstance(link, dict) and link.keys() == {"around", "share"}
-    return not known or link["around"] not in _CENTRES or bool(_odd_numbers([link]))
 
 
 def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
@@ -400,17 +358,6 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
     for key in ("body", "trunk", "head", "line"):
         if layer.get(key):
             yield from network_shapes(layer[key], f"{name}{key}.")
-
-
-def _odd_numbers(tables: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys whose value must be a finite number above 0 and is not; only a reach may be null."""
-    return [
-        key
-        for table in tables
-        for key, value in table.items()
-        if key in _POSITIVE and (key, value) != ("reach", None)
-        if type(value) not in (int, float) or not 0 < value <= LARGEST
-    ]
 
 
 def _input_faults(form: Header, known: Known) -> list[str]:
@@ -445,8 +392,6 @@ def ensemble_faults(header: Header, tensors: Mapping[str, Array], known: Known) 
     shared = [one for one in members if one.get("kind") == "one_shot"]
     if any(map(_odd_one_shot, shared)):
         return ["the one-shot model has an unknown form"]
-    if _odd_numbers(members):
-        return [f"'{_odd_numbers(members)[0]}' of a member must be above 0"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
@@ -466,14 +411,13 @@ _ONE_SHOT = {"kind", "weight", "name", "basis", "start", "hears", "link", "rows"
 
 
 def _odd_one_shot(one: Mapping[str, Any]) -> bool:
-    """Whether a one-shot model has unknown keys, or an invalid switch, name or link."""
+    """Whether a one-shot model has unknown keys, or an invalid switch, number, name or link."""
+    link = {"around": "middle", "share": 1} if one.get("link") is None else one["link"]
     return (
         one.keys() != _ONE_SHOT
-        or any(type(one[key]) is not bool for key in ("hears", "scaled"))
         or any(one[key] is None for key in _ONE_SHOT - {"link"})
-        or _odd_link(one["link"])
-        or not isinstance(one["name"], str)
-        or not 0 < len(one["name"]) <= 100
+        or link.keys() != {"around", "share"}
+        or bool(odd_keys(one) or odd_keys(link))
     )
 
 

@@ -1,13 +1,14 @@
 """What may stand in bundle.json, value by value: fedlore and the checker read the same forms."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..errors import ConfigError, unknown
+from ..kernel.graph.ops import LARGEST
 
 Array = Any  # of numpy
 
@@ -119,6 +120,42 @@ LAYERS = {
     }.items()
 }
 
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= LARGEST  # True is no number
+
+
+#: What a value of a layer or a member must be, by its name.
+_VALUES: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys("in_features out_features in_channels out_channels".split(), _is_count),
+    **dict.fromkeys("groups num_groups num_channels features classes".split(), _is_count),
+    "hidden": lambda value: all(map(_is_count, value)),
+    **dict.fromkeys("slope width inverse_temperature eps rows share".split(), _is_positive),
+    "reach": lambda value: value is None or _is_positive(value),
+    **dict.fromkeys(
+        "bias hears linear between over votes scaled quadratic".split(),
+        lambda value: type(value) is bool,
+    ),
+    "start_dim": lambda value: type(value) is int and value == 1,  # all axes but the rows'
+    "end_dim": lambda value: type(value) is int and value == -1,
+    "around": lambda value: value in ("middle", "expert"),
+    "name": lambda value: isinstance(value, str) and 0 < len(value) <= 100,
+}
+
+
+def odd_keys(values: Mapping[str, Any]) -> list[str]:
+    """The keys whose value cannot be what it should be."""
+    return [key for key, value in values.items() if not _VALUES.get(key, _any)(value)]
+
+
+def _any(value: Any) -> bool:
+    return True
+
+
 #: What a member of a site's own says of itself, by its kind,
 MEMBERS = {
     "number": {"name", "hears", "over", "width"},
@@ -161,9 +198,8 @@ def member_fault(
     if said != wanted:
         keys, own_keys = ", ".join(sorted(wanted)), ", ".join(sorted(said))
         return f"member {place} must say {keys}, it says {own_keys}"
-    for name, value in one.items():
-        if not _is_fine(name, value):
-            return f"{name} of member {place} cannot be {value!r}"
+    for name in odd_keys(one):
+        return f"{name} of member {place} cannot be {one[name]!r}"
     ranks = BODIES[one["body"]]
     if own.keys() != ranks.keys():
         return f"member {place} must have {sorted(ranks)}, it has {sorted(own)}"
@@ -189,18 +225,6 @@ def member_fault(
     if not (own["scale"] > 0).all() or ("low" in own and not (own["low"] <= own["high"]).all()):
         return f"member {place} has a scale that is not above 0, or ends that cross"
     return ""
-
-
-def _is_fine(name: str, value: Any) -> bool:
-    if name in ("kind", "body"):
-        return True
-    if name == "name":
-        return type(value) is str and 0 < len(value) <= 100
-    if name == "classes":
-        return type(value) is int and 2 <= value <= 1 << 16
-    if name in ("width", "inverse_temperature"):  # True is no number
-        return type(value) in (int, float) and 0 < value < math.inf
-    return type(value) is bool
 
 
 def _fits(one: Mapping[str, Any], own: Mapping[str, Array], inputs: int) -> bool:
