@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore import Knowledge
-from fedlore.bundle import bundle_of, reasons, write_bundle
+from fedlore.bundle import answer_rows, bundle_of, reasons, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.ensemble import member_weights
 from fedlore.bundle.store import ENSEMBLE, open_members
@@ -38,8 +38,17 @@ def test_the_card_and_the_reasons_name_who_spoke():
     assert "weights: shared network 50 %, ridge 50 %" in silent
     assert any("the ensemble says" in line for line in silent)
     # one class each, of the member by itself; the two need not agree
-    said = [SCHEMA.classes[int(c)] for c in model.opinions(torch.tensor([[10.0, 1.0]])).flatten()]
+    opinions = answer_rows(made, torch.tensor([[10.0, 1.0]])).opinions
+    said = [SCHEMA.classes[int(c)] for c in opinions.flatten()]
     assert f"your own model says {said[1]}; the shared network leans to {said[0]}" in silent
+
+
+def test_a_member_is_asked_once_for_answer_and_reasons(monkeypatch):
+    asked, plain = [], OrderMember.log_probs
+    monkeypatch.setattr(OrderMember, "log_probs", lambda *of: asked.append(1) or plain(*of))
+    model = mixed(members=(OrderMember("ridge", linear(2, 1), False, False, 1.0, 3),), expert=0.2)
+    reasons(stored(model), torch.tensor([[20.0, 1.0], [10.0, 1.0]]))
+    assert len(asked) == 1
 
 
 def test_opinions_are_counted_in_words():

@@ -39,6 +39,21 @@ def test_of_classes_it_is_the_probability_of_the_one_that_is_answered():
     assert (found[:, 1] == 0).all()
 
 
+def test_all_inputs_are_changed_in_one_pass_and_what_is_known_is_not_asked_again():
+    class Counted(Coin):
+        asked = 0
+
+        def predict_proba(self, x):
+            self.asked += len(x)
+            return super().predict_proba(x)
+
+    coin, x = Counted(), torch.tensor([[0.9, 0.0], [0.5, 7.0]])
+    answered = (torch.tensor([0.9, 0.5]), torch.tensor([1, 1]))
+    found = input_effects(coin, x, torch.tensor([0.5, 0.0]), answered)
+    assert coin.asked == 2  # of four inputs two are usual already
+    assert torch.allclose(found, torch.tensor([[0.4, 0.0], [0.0, 0.0]], dtype=torch.float64))
+
+
 def test_importance_is_what_shuffling_costs():
     x = torch.rand(200, 3, generator=torch.Generator().manual_seed(0)).double()
     found = input_importance(Line(), x, Line().predict(x))

@@ -71,7 +71,7 @@ def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
         _say_trust(found, known, personal.reliance, rows),
     ]
     if personal.ensemble is not None:
-        parts.append(_say_opinions(found, bundle, raw))
+        parts.append(_say_opinions(found, bundle))
         parts.append(_say_members(found, personal.ensemble))
     if rows.ndim == 2:
         parts.append(missing_reasons((known.range, known.prediction), rows, bundle.schema))
@@ -85,13 +85,18 @@ _SHOWN = 3  # inputs that are named
 _MOST_ASKED = 100_000  # rows times inputs: each input costs one more evaluation of all rows
 
 
-def moved_by(bundle: Bundle, x: Tensor) -> Reasons:
+def moved_by(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
     """The inputs that moved each answer most; nothing where there are very many rows."""
     rows = shape_rows(bundle, x)
     if rows.ndim != 2 or not 0 < rows.numel() <= _MOST_ASKED:
         return [[] for _ in range(len(x))]
     personal = bundle.personal
-    effects = input_effects(personal, rows, usual_row(personal.inner.scaler, rows, bundle.schema))
+    usual = usual_row(personal.inner.scaler, rows, bundle.schema)
+    answered: tuple[Tensor, Tensor | None] = (found.predicted, None)
+    if personal.knowledge.line is None:
+        likely = found.probabilities.gather(1, found.predicted.unsqueeze(1)).squeeze(1)
+        answered = likely, found.predicted
+    effects = input_effects(personal, rows, usual, answered)
     least = 1e-3 if personal.knowledge.line is None else 1e-9
     named = name_effects(effects, bundle.schema)
     large = (dict([(k, v) for k, v in one.items() if abs(v) >= least][:_SHOWN]) for one in named)
@@ -192,15 +197,15 @@ def _say_members(found: Answers, ensemble: Ensemble) -> Reasons:
 _SHARED = ("network", "one_shot")  # members that all sites made together
 
 
-def _say_opinions(found: Answers, bundle: Bundle, x: Tensor) -> Reasons:
+def _say_opinions(found: Answers, bundle: Bundle) -> Reasons:
     """Who of the ensemble says what by itself, where the range leaves a choice."""
     ensemble, classes = bundle.personal.ensemble, bundle.schema.classes
     assert ensemble is not None
-    if not len(x):
+    if found.opinions is None:  # there are no rows
         return []
     names = [name for name in member_weights(ensemble, expert=0.0) if name != "expert"]
     weights = (ensemble.network, *ensemble.weights)
-    said = bundle.personal.opinions(x).T.tolist()  # (n, j)
+    said = found.opinions.tolist()
     kind = "opinions" if bundle.task == "classification" else "opinions-number"
     made: dict[tuple[float, ...], Reason] = {}
     for row in {tuple(row) for row in said}:

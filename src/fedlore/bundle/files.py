@@ -128,7 +128,7 @@ def _answer(bundle: Bundle, x: Tensor, why: bool) -> tuple[Answers, list[list[st
     if not why:
         return answer_rows(bundle, x), None
     answers, said = answer_with_reasons(bundle, x)
-    both = zip(said, moved_by(bundle, x), strict=True)
+    both = zip(said, moved_by(bundle, x, answers), strict=True)
     return answers, [[one.text for one in (*some, *more)] for some, more in both]
 
 

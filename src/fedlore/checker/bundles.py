@@ -25,7 +25,7 @@ from ..kernel.movement import prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
-from .forms import FORMAT, LAYERS, EnsembleValues, Header
+from .forms import FORMAT, LAYERS, EnsembleValues, Header, member_fault, odd_keys
 
 Array = Any  # of numpy
 MANIFEST = "manifest.sha256"
@@ -184,27 +184,9 @@ _OPTIONS = {
     "lipschitz": {"features", "hears", "start", "slope", "width"},
 }
 _STARTS = ("none", "middle", "expert")
-_CENTRES = ("middle", "expert")
 _DEEPEST = 50
-#: Numbers of layers that count something.
-_COUNTS = set(
-    "in_features out_features classes in_channels out_channels groups num_groups num_channels "
-    "features".split()
-)
 #: Layers that look at more of a row than how many inputs it has.
 _SHAPED = set("as_image conv2d max_pool2d avg_pool2d layer_norm group_norm".split())
-#: Numbers of layers and members that are above 0.
-_POSITIVE = {
-    "slope",
-    "width",
-    "reach",
-    "inverse_temperature",
-    "eps",
-    "rows",
-    "features",
-    "classes",
-    "share",
-}
 
 
 def header_faults(
@@ -329,30 +311,14 @@ def _odd_layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str
     """The kinds of invalid layers, at any depth."""
     kind, options = layer["layer"], layer.get("options", {})
     known = depth > 0 and kind in LAYERS and layer.keys() - {"layer"} == {*LAYERS[kind]}
-    if not known or options.keys() != _OPTIONS.get(kind, set()) or _odd_values(layer, options):
+    odd = not known or options.keys() != _OPTIONS.get(kind, set()) or odd_keys({**layer, **options})
+    if odd or options.get("start", "none") not in _STARTS:
         yield str(kind)
         return
     inner = [layer[key] for key in ("body", "trunk", "head") if key in layer]
     inner += [] if layer.get("line") is None else [layer["line"]]
     for part in [*inner, *layer.get("parts", ())]:
         yield from _odd_layers(part, depth - 1)
-
-
-def _odd_values(layer: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a number, a switch or a start of a layer is invalid."""
-    values = {**layer, **options}
-    counts = [values[key] for key in _COUNTS & values.keys()]
-    counts += values.get("hidden", ())
-    axes = [values[key] for key in ("start_dim", "end_dim") if key in values]  # all but the rows'
-    switches = [values[key] for key in ("bias", "hears", "linear", "between") if key in values]
-    return (
-        any(type(one) is not int or one < 1 for one in counts)
-        or any(type(one) is not int for one in axes)
-        or axes not in ([], [1, -1])
-        or any(type(one) is not bool for one in switches)
-        or values.get("start", "none") not in _STARTS
-        or bool(_odd_numbers([layer, options]))
-    )
 
 
 def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
@@ -367,14 +333,6 @@ def _widths(layer: Mapping[str, Any]) -> Iterator[int | None]:
     inner = [layer[key] for key in ("body", "trunk") if key in layer]
     for part in [*inner, *layer.get("parts", ())]:
         yield from _widths(part)
-
-
-def _odd_link(link: Any) -> bool:
-    """Whether a link is anything but a centre and a share."""
-    if link is None:
-        return False
-    known = isinstance(link, dict) and link.keys() == {"around", "share"}
-    return not known or link["around"] not in _CENTRES or bool(_odd_numbers([link]))
 
 
 def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
@@ -400,17 +358,6 @@ def network_shapes(layer: Mapping[str, Any], name: str = "") -> Iterator[tuple[s
     for key in ("body", "trunk", "head", "line"):
         if layer.get(key):
             yield from network_shapes(layer[key], f"{name}{key}.")
-
-
-def _odd_numbers(tables: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys whose value must be a finite number above 0 and is not; only a reach may be null."""
-    return [
-        key
-        for table in tables
-        for key, value in table.items()
-        if key in _POSITIVE and (key, value) != ("reach", None)
-        if type(value) not in (int, float) or not 0 < value <= LARGEST
-    ]
 
 
 def _input_faults(form: Header, known: Known) -> list[str]:
@@ -442,87 +389,36 @@ def ensemble_faults(header: Header, tensors: Mapping[str, Array], known: Known) 
         return ["a weight does not lie in [0, 1]"]
     if abs(math.fsum(weights) - 1.0) > NEAR:
         return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
-    if any(map(_odd_member, members)):
-        return ["a member has an unknown form"]
-    if _odd_numbers(members):
-        return [f"'{_odd_numbers(members)[0]}' of a member must be above 0"]
+    shared = [one for one in members if one.get("kind") == "one_shot"]
+    if any(map(_odd_one_shot, shared)):
+        return ["the one-shot model has an unknown form"]
     odd = [n for n, v in tensors.items() if n.endswith((".spread", ".noise")) and not (v > 0).all()]
     wrong = [f"'{name}' is not above 0" for name in odd] + [
         f"'{name}' is not finite"
         for name, values in sorted(tensors.items())
-        # a threshold may be infinite
-        if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
+        if not name.startswith("own.") and not np.isfinite(values).all()
     ]
-    own = [one for one in members if one["kind"] != "one_shot"]
-    for place, one in enumerate(own):
-        mine, inputs = pick_tensors(tensors, f"own.{place}."), _width(header, known)
-        expert_inputs = len(form.heard) * known.k if one["kind"] == "classes" else HEARD_OF_ORDER
-        inputs += expert_inputs * one["hears"]
-        trees = one["body"] == "trees"
-        if not (_are_trees(mine, inputs) if trees else _are_weights(one, mine, inputs)):
-            wrong.append(f"member {place} has tensors that are not those of its form")
+    for place, one in enumerate(one for one in members if one not in shared):
+        values = {key: value for key, value in one.items() if key not in ("weight", "corrects")}
+        heard = len(form.heard) * known.k if one.get("kind") == "classes" else HEARD_OF_ORDER
+        mine = pick_tensors(tensors, f"own.{place}.")
+        fault = member_fault(place, values, mine, _width(header, known), heard)
+        wrong += [fault] if fault else []
     return wrong[:1]
 
 
-#: The keys of a member besides kind, body and weight.
-_MEMBERS = {
-    "number": {"name", "hears", "over", "width"},
-    "order": {"name", "hears", "over", "width", "classes"},
-    "classes": {"name", "hears", "votes", "inverse_temperature"},
-    "one_shot": {"name", "basis", "start", "hears", "link", "rows", "scaled"},
-}
+_ONE_SHOT = {"kind", "weight", "name", "basis", "start", "hears", "link", "rows", "scaled"}
 
 
-def _odd_member(one: Mapping[str, Any]) -> bool:
-    """Whether a member has unknown keys, or an invalid switch or name."""
-    kind = one.get("kind")
-    keys = _MEMBERS.get(kind) if isinstance(kind, str) else None
-    free = {"kind", "weight"} if kind == "one_shot" else {"kind", "weight", "body", "corrects"}
-    free |= {"quadratic"} if one.get("body") == "linear" else set()
-    switches = [one.get(key, False) for key in ("hears", "over", "votes", "scaled", "quadratic")]
+def _odd_one_shot(one: Mapping[str, Any]) -> bool:
+    """Whether a one-shot model has unknown keys, or an invalid switch, number, name or link."""
+    link = {"around": "middle", "share": 1} if one.get("link") is None else one["link"]
     return (
-        keys is None
-        or one.keys() - free != keys
-        or (kind != "one_shot" and one.get("body") not in ("linear", "bent", "trees", "waves"))
-        or any(type(switch) is not bool for switch in switches)
-        or any(one[key] is None for key in keys - {"link"})
-        or _odd_link(one.get("link"))
-        or not isinstance(one["name"], str)
-        or not 0 < len(one["name"]) <= 100
+        one.keys() != _ONE_SHOT
+        or any(one[key] is None for key in _ONE_SHOT - {"link"})
+        or link.keys() != {"around", "share"}
+        or bool(odd_keys(one) or odd_keys(link))
     )
-
-
-def _are_trees(own: Mapping[str, Array], inputs: int) -> bool:
-    """Whether every node looks at an input that there is and leads down to existing leaves."""
-    feature, child, roots = (own[name].astype(int) for name in ("feature", "child", "roots"))
-    here, inner = np.arange(len(feature)), feature >= 0
-    leaves, width = own["values"].shape
-    ends = len(own["base"]), len(own["scale"])
-    return (
-        len(own["threshold"]) == len(child) == len(feature)
-        and len(own["output"]) == len(roots)
-        and ends[0] == ends[1]
-        and width in (1, ends[0])
-        and bool(((feature >= -1) & (feature < inputs)).all())
-        and bool(((child > here) & (child + 1 < len(child)))[inner].all())
-        and bool(((child >= 0) & (child < leaves))[~inner].all())
-        and bool(((roots >= 0) & (roots < len(child))).all())
-        and bool(((own["output"] >= 0) & (own["output"] < ends[0])).all())
-    )
-
-
-def _are_weights(one: Mapping[str, Any], own: Mapping[str, Array], inputs: int) -> bool:
-    """Whether a linear member has a weight for each input, square and wave."""
-    columns = len(own["mean"])
-    terms = columns * (columns + 3) // 2 if one.get("quadratic") else columns
-    terms += 2 * own["frequency"].shape[1] if one["body"] == "waves" else 0
-    fits = own["weight"].shape == (terms, len(own["constant"]))
-    fits = fits and own["scale"].shape == own["mean"].shape and bool((own["scale"] > 0).all())
-    if one["body"] == "linear":
-        return fits and columns == inputs
-    ends = own["low"].shape == own["high"].shape == own["column"].shape == own["mean"].shape
-    there = (own["column"] >= 0) & (own["column"] < inputs)
-    return fits and ends and bool((own["low"] <= own["high"]).all() and there.all())
 
 
 def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, TypeVar
 
 import click
@@ -182,6 +181,8 @@ _FOR_DEVELOPERS = "dev"
 
 def installed_versions() -> dict[str, object]:
     """Version, Python, system, and per extra the version of each package, or None."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     try:
         needs = requires("fedlore") or []
     except PackageNotFoundError:  # run from its source without an installation
@@ -210,6 +211,8 @@ def print_versions(*, as_json: bool) -> None:
 
 
 def _installed_version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

@@ -72,7 +72,7 @@ def refuse_bundle(
 
 def check_with_rows(
     knowledge: Path, data: Path | None, as_of: str | None = None, monitored: Path | None = None
-) -> tuple[Checkup, Examples | None]:
+) -> tuple[Checkup, Examples | Measured | None]:
     """What was found, and the labelled rows of classes that it was found on."""
     found = check_file(knowledge, as_of=as_of)
     schema = None if found.knowledge is None else found.knowledge.schema
@@ -97,7 +97,7 @@ def check_with_rows(
         judged = {name: sum(v == v for v in values) for name, values in kept.values.items()}
         seen = replace(seen, monitored=judged, monitored_rows=len(kept.rows))
     found = replace(found, findings=[*found.findings, *lint_coverage(found.knowledge, seen)])
-    return found, rows if isinstance(rows, Examples) else None
+    return found, rows
 
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}

@@ -1,12 +1,16 @@
 """What other packages bring: names found through Python entry points, loaded when asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config import build
 from ..errors import ConfigError, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _FAULT = "plugin"  # the code of errors raised here
 
@@ -46,8 +50,11 @@ def find_plugins(group: str, builtin: Iterable[str] = ()) -> dict[str, Offer]:
     Nothing is imported before an offer is called. A name of fedlore's own, or one that two
     packages offer, is an error: the order of installation would decide what is meant.
     """
-    own, offered = set(builtin), dict[str, EntryPoint]()
-    for entry in sorted(entry_points(group=group), key=lambda e: (e.name, _package(e))):
+    from importlib.metadata import entry_points  # who needs no plug-in does not wait for it
+
+    own = set(builtin)
+    offered: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=group), key=lambda e: e.name):
         name = entry.name.lower()
         if name in own:
             raise ConfigError(
@@ -55,9 +62,9 @@ def find_plugins(group: str, builtin: Iterable[str] = ()) -> dict[str, Offer]:
                 "the package must choose another, or be removed"
             )
         if name in offered:
+            one, other = sorted(map(_package, (offered[name], entry)))
             raise ConfigError(
-                f"'{name}' ({group}) is offered by two packages, '{_package(offered[name])}' and "
-                f"'{_package(entry)}': remove one"
+                f"'{name}' ({group}) is offered by two packages, '{one}' and '{other}': remove one"
             )
         offered[name] = entry
     return {name: Offer(group, entry) for name, entry in offered.items()}

@@ -183,7 +183,7 @@ def try_rows(scope: Scope, marks: Sequence[Sequence[float]] = ()) -> Array:
 
 
 def draw_rows(
-    scope: Scope, marks: Sequence[Sequence[float]], count: int, draw: np.random.Generator
+    scope: Scope, marks: Sequence[Sequence[float]], count: int, draw: "np.random.Generator"
 ) -> Array:
     """Rows of a scope, (3·count, d): random ones, marks with their neighbours, corners."""
     low, high, d = scope.low, scope.high, len(scope.low)

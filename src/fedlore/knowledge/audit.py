@@ -149,8 +149,13 @@ def rule_report(table: Table, examples: Examples) -> list[_Row]:
     ]
 
 
-def report_rules(tables: Iterable[Any], examples: Examples) -> list[dict[str, object]]:
-    """The same of all tables; where some hold in most cases only, with their confidences."""
+def report_rules(tables: Iterable[Any], examples: Examples | Measured) -> list[dict[str, object]]:
+    """The same of all tables; where some hold in most cases only, with their confidences.
+
+    Of tables about a number there is none.
+    """
+    if isinstance(examples, Measured):
+        return []
     return [
         {"table": table.table.name, "kind": table.table.kind, **row}
         | ({"confidence": table.confidences[index]} if table.confidences else {})

@@ -32,6 +32,7 @@ class Answers:
     low: Tensor | None = None  # (n,) float64, of a number: the least that the range allows
     high: Tensor | None = None  # (n,) and the greatest
     interval: Tensor | None = None  # (n, 2) float64, of a number: where it lies with 90 %
+    opinions: Tensor | None = None  # (n, j) what each member of an ensemble says by itself
 
     def __len__(self) -> int:
         return len(self.predicted)

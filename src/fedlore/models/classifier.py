@@ -31,7 +31,7 @@ from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
 from ..knowledge.shapes.turns import refuse_unknown_turns
 from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
-from .ensemble import Ensemble, with_expert
+from .ensemble import Ensemble, Spoken, with_expert
 from .own.members import input_signs, keeps_signs
 
 TaskName = Literal["classification", "regression"]
@@ -98,28 +98,25 @@ class Personal(nn.Module):
     def log_probs(self, known: Examples) -> Tensor:
         """Log-probabilities of rows whose knowledge has been evaluated already."""
         known = self.encode(known)
-        return self.mix(self.logits(known), known)
+        return self._mix(*self._hear(known), known)
 
-    def mix(self, logits: Tensor, known: Examples) -> Tensor:
-        """Log-probabilities (n, k) of the whole mixture, from the network's logits."""
-        if self.ensemble is None:
-            trust = fill_trust(known.trust, self.reliance)
-            return inject(logits, known.prior, known.allowed, trust)
-        return self.ensemble.log_probs(logits, known)
+    def _hear(self, known: Examples) -> tuple[Tensor, Spoken]:
+        """The network's logits, and of an ensemble what each of its members says."""
+        logits = self.logits(known)
+        return logits, () if self.ensemble is None else self.ensemble.speak(logits, known)
 
-    def without_expert(self, logits: Tensor, known: Examples) -> Tensor:
+    def _mix(self, logits: Tensor, spoken: Spoken, known: Examples) -> Tensor:
+        """Log-probabilities (n, k) of the whole mixture."""
+        if self.ensemble is not None:
+            return self.ensemble.log_probs(spoken, known)
+        trust = fill_trust(known.trust, self.reliance)
+        return inject(logits, known.prior, known.allowed, trust)
+
+    def _without_expert(self, logits: Tensor, spoken: Spoken, known: Examples) -> Tensor:
         """What network and members favour inside the range without the expert's part, (n, k)."""
-        if self.ensemble is None:
-            inside = known.allowed
-            return logits if inside is None else logits.masked_fill(~inside, -torch.inf)
-        return self.ensemble.without_expert(logits, known)
-
-    @torch.no_grad()
-    def opinions(self, x: Tensor) -> Tensor:
-        """The class of each member of the ensemble by itself, network first, (j, n)."""
-        assert self.ensemble is not None
-        known = self.annotate(x)
-        return self.ensemble.opinions(self.logits(known), known)
+        if self.ensemble is not None:
+            return self.ensemble.without_expert(spoken, known)
+        return logits if known.allowed is None else logits.masked_fill(~known.allowed, -torch.inf)
 
     @property
     def reliance(self) -> float:
@@ -163,17 +160,20 @@ class Personal(nn.Module):
         predicted = torch.empty(n, dtype=torch.int64)
         own = torch.empty(n, dtype=torch.int64) if weighed else predicted  # the network's own class
         probabilities: Tensor | None = None
+        opinions: list[Tensor] = []
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             part = known[rows]
-            logits = self.logits(part)
-            log_probs = self.mix(logits, part)
+            logits, members = self._hear(part)
+            log_probs = self._mix(logits, members, part)
+            if self.ensemble is not None:
+                opinions.append(self.ensemble.opinions(members, part))
             if weighed and self.ensemble is not None and not whole and part.prior is not None:
-                # what is left of the mixture without him; its members speak once
+                # what is left of the mixture without him
                 left = log_probs.double().exp() - rely[rows].unsqueeze(1) * part.prior.double()
                 torch.argmax(left, 1, out=own[rows])
             elif weighed:
-                torch.argmax(self.without_expert(logits, part), 1, out=own[rows])
+                torch.argmax(self._without_expert(logits, members, part), 1, out=own[rows])
             predicted[rows] = decide(log_probs, part.prior, part.signs)
             if probabilities is None:
                 probabilities = log_probs.new_empty(n, k)
@@ -194,7 +194,10 @@ class Personal(nn.Module):
         trust = spoken * used.to(probabilities.dtype)
         scope = in_scope(schema, x)
         expert = name_class(favoured)
-        return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
+        said = torch.cat(opinions) if opinions else None
+        return Answers(
+            predicted, probabilities, allowed, expert, trust, decided, scope, opinions=said
+        )
 
     def score(self, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:
         """TA, POV, log-loss, calibration, and how often the label itself is called impossible."""

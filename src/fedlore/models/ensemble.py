@@ -37,9 +37,7 @@ class Ensemble:
             raise FedloreError(
                 f"inverse_temperature must be positive and finite, got {self.inverse_temperature}"
             )
-        Mixture(
-            (_NetworkMember(torch.zeros(0, 2)), *self.members), self._all, self.expert
-        )  # checks
+        Mixture((Said(torch.zeros(0, 2)), *self.members), self._all, self.expert)  # checks
 
     @property
     def _all(self) -> tuple[float, ...]:
@@ -56,41 +54,42 @@ class Ensemble:
             return {"width": self.width}
         return {"inverse_temperature": self.inverse_temperature}
 
-    def log_probs(self, logits: Tensor, known: Examples) -> Tensor:
-        """The mixture over classes (n, k), from the network's logits."""
-        mixture = Mixture((self._network(logits, known), *self.members), self._all, self.expert)
-        return mixture.log_probs(known).to(logits.dtype)
-
-    def without_expert(self, logits: Tensor, known: Examples) -> Tensor:
-        """The same without the expert's own part, (n, k)."""
-        network = self._network(logits, known)
-        if not any(self._all):
-            return network.said
-        weights = scale_weights(self._all)
-        alone = replace(known, trust=None)
-        return Mixture((network, *self.members), weights).log_probs(alone).to(logits.dtype)
-
-    def _network(self, logits: Tensor, known: Examples) -> "_NetworkMember":
-        return _NetworkMember(inject(guard(self.inverse_temperature * logits), None, known.allowed))
-
-    def number(self, network: Tensor, known: Measured) -> Tensor:
-        """The mixture's number inside S(x), (n,), from the network's."""
-        return self._numbers(network).number(known)
-
-    def probabilities(self, network: Tensor, known: Measured) -> Tensor:
-        """The mass of each bin's part of S(x) around that number, (n, k)."""
-        return self._numbers(network).probabilities(known)
-
-    def _numbers(self, network: Tensor) -> NumberMixture:
-        members = (_NetworkMember(network), *self.members)
-        return NumberMixture(members, self._all, self.expert, self.width)
-
-    def opinions(self, network: Tensor, known: Any) -> Tensor:
-        """What each member says by itself, network first, (j, n): classes, or numbers in S(x)."""
+    def speak(self, network: Tensor, known: Any) -> "Spoken":
+        """What each member says of rows, from the network's logits, or its number in S(x)."""
         if self.of_number:
-            return torch.stack([m.number(known) for m in (_NetworkMember(network), *self.members)])
-        said = (m.log_probs(known) for m in (self._network(network, known), *self.members))
-        return torch.stack([decide(one, None, known.signs) for one in said])
+            return tuple(Said(n) for n in (network, *(m.number(known) for m in self.members)))
+        own = inject(guard(self.inverse_temperature * network), None, known.allowed)
+        return tuple(Said(said) for said in (own, *(m.log_probs(known) for m in self.members)))
+
+    def log_probs(self, spoken: "Spoken", known: Examples) -> Tensor:
+        """The mixture over classes, (n, k)."""
+        mixture = Mixture(spoken, self._all, self.expert)
+        return mixture.log_probs(known).to(spoken[0].said.dtype)
+
+    def without_expert(self, spoken: "Spoken", known: Examples) -> Tensor:
+        """The same without the expert's own part, (n, k)."""
+        network = spoken[0].said
+        if not any(self._all):
+            return network
+        alone = replace(known, trust=None)
+        return Mixture(spoken, scale_weights(self._all)).log_probs(alone).to(network.dtype)
+
+    def number(self, spoken: "Spoken", known: Measured) -> Tensor:
+        """The mixture's number inside S(x), (n,)."""
+        return self._numbers(spoken).number(known)
+
+    def probabilities(self, spoken: "Spoken", known: Measured) -> Tensor:
+        """The mass of each bin's part of S(x) around that number, (n, k)."""
+        return self._numbers(spoken).probabilities(known)
+
+    def _numbers(self, spoken: "Spoken") -> NumberMixture:
+        return NumberMixture(spoken, self._all, self.expert, self.width)
+
+    def opinions(self, spoken: "Spoken", known: Any) -> Tensor:
+        """What each member favours by itself, network first, (n, j): classes, or numbers."""
+        if self.of_number:
+            return torch.stack([one.said for one in spoken], 1)
+        return torch.stack([decide(one.said, None, known.signs) for one in spoken], 1)
 
 
 def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
@@ -103,8 +102,8 @@ def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
 
 
 @dataclass(frozen=True, eq=False)
-class _NetworkMember:
-    """What the network said, as a member: log-probabilities (n, k), or numbers (n,)."""
+class Said:
+    """What a member said of some rows, as a member: log-probabilities (n, k), or numbers (n,)."""
 
     said: Tensor
 
@@ -113,6 +112,9 @@ class _NetworkMember:
 
     def number(self, known: Measured) -> Tensor:
         return self.said
+
+
+Spoken = tuple[Said, ...]  # network first
 
 
 @dataclass(frozen=True, eq=False)

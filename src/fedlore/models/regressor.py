@@ -22,7 +22,7 @@ from ..knowledge.missing import check_values
 from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
 from .classifier import Personal, admit_shapes
 from .distribution import Distribution
-from .ensemble import Ensemble
+from .ensemble import Ensemble, Spoken
 from .own.members import within
 
 Decode = Literal["mean", "mode", "median"]
@@ -118,7 +118,15 @@ class PersonalRegressor(nn.Module):
         if self.ensemble is None:
             trust = fill_trust(measured.trust, self.reliance)
             return decode_logits(self.logits(measured), measured, trust)
-        found = self.ensemble.probabilities(self.network_number(measured), measured)
+        return self._spread(self.ensemble, self._speak(measured), measured)
+
+    def _speak(self, measured: Measured) -> Spoken:
+        """The number of each member of the ensemble, network first, in S(x)."""
+        assert self.ensemble is not None
+        return self.ensemble.speak(self.network_number(measured), measured)
+
+    def _spread(self, ensemble: Ensemble, spoken: Spoken, measured: Measured) -> Distribution:
+        found = ensemble.probabilities(spoken, measured)
         return Distribution.spread(found, measured.bins, measured.sets)
 
     @property
@@ -131,19 +139,12 @@ class PersonalRegressor(nn.Module):
         return network_number(self.logits(measured), measured)
 
     @torch.no_grad()
-    def opinions(self, x: Tensor | Measured) -> Tensor:
-        """The number of each member of the ensemble by itself, network first, (j, n), in S(x)."""
-        assert self.ensemble is not None
-        measured = self.see(x)
-        return self.ensemble.opinions(self.network_number(measured), measured)
-
-    @torch.no_grad()
     def _number(self, measured: Measured) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
         assert self.ensemble is not None
         starts = range(0, max(len(measured), 1), NUMBER_BLOCK)
         parts = (measured[i : i + NUMBER_BLOCK] for i in starts)
-        return torch.cat([self.ensemble.number(self.network_number(part), part) for part in parts])
+        return torch.cat([self.ensemble.number(self._speak(part), part) for part in parts])
 
     @torch.no_grad()
     def logits(self, measured: Measured) -> Tensor:
@@ -178,8 +179,7 @@ class PersonalRegressor(nn.Module):
 
     def answer(self, schema: Schema, x: Tensor) -> Answers:
         """Answers for a chunk of rows in raw units."""
-        measured = self.annotate(x)
-        found = self.distribution(measured)
+        measured = self.see(x)
         n, bins = len(x), self.bins
         silent = torch.full((n,), torch.nan, dtype=torch.float64)
         expert = silent if measured.said is None else measured.said
@@ -191,10 +191,15 @@ class PersonalRegressor(nn.Module):
         decided[trust >= 1] = EXPERT
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
+        opinions = None
         if self.ensemble is None:
+            found = self.distribution(measured)
             number = found.middle(ordered=self.decode == "median")
         else:
-            number = self.predict(measured)
+            spoken = self._speak(measured)
+            found = self._spread(self.ensemble, spoken, measured)
+            number = self.ensemble.number(spoken, measured)
+            opinions = self.ensemble.opinions(spoken, measured)
         first, last = found.interval(LEVEL)
         # of a mixture the number may lie beside its distribution's middle: it is always inside
         interval = torch.stack([torch.minimum(first, number), torch.maximum(last, number)], 1)
@@ -209,6 +214,7 @@ class PersonalRegressor(nn.Module):
             low,
             high,
             interval,
+            opinions,
         )
 
     def score(self, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from ..answers import Measured
-from ..answers.axis import find_outside
 from ..core.examples import Examples
 from ..core.inject import fill_trust, guard, inject, teach
 from ..core.metrics import decide
@@ -73,10 +72,13 @@ class KnowingNet(nn.Module):
         """
         known = self.knowledge
         if known.outside == "drop":
-            kept = ~_outside(self._annotate(x, y))
-            if not kept.any():
-                raise FedloreError("every label of this batch is outside its range")
-            x, y = x[kept], y[kept]
+            rows = self._annotate(x, y)
+            _, allowed = known.answers.read(rows)
+            if allowed is not None and rows.y is not None:
+                kept = ~known.answers.find_outside(allowed, rows.y)
+                if not kept.any():
+                    raise FedloreError("every label of this batch is outside its range")
+                x, y = x[kept], y[kept]
         seen = _as_classes(self._annotate(x, y, training=True))
         logits = self._logits(x, seen)
         seen.check(logits.shape[1])
@@ -139,15 +141,6 @@ class KnowingNet(nn.Module):
 def _as_classes(rows: Examples | Measured) -> Examples:
     """Numbers as bins; what is about classes is as it was."""
     return rows.examples() if isinstance(rows, Measured) else rows
-
-
-def _outside(rows: Examples | Measured) -> Tensor:
-    """Labels outside their range, (n,) bool."""
-    if isinstance(rows, Measured):
-        return rows.missed
-    if rows.allowed is None or rows.y is None:
-        return torch.zeros(len(rows), dtype=torch.bool, device=rows.x.device)
-    return find_outside(rows.allowed, rows.y)
 
 
 _INSIDE = "net."  # what torch would put before the names of the network's own weights

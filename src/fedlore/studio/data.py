@@ -73,7 +73,7 @@ def report_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[
         "outside": [_row(rows, place, heard, schema) for place in outside[:ROWS_SHOWN]],
         "outside_count": len(outside),
         "width": heard.width,
-        "rules": report_rules(checkup.tables, rows) if isinstance(rows, Examples) else [],
+        "rules": report_rules(checkup.tables, rows),
         "findings": [finding.as_row() for finding in findings],
         **heard.measure(rows.y),
     }

@@ -247,8 +247,8 @@ def test_weights_of_a_bundle_are_looked_at():
     assert "sum to" in faults(tensors, network=0.9)[0]
     assert "[0, 1]" in faults(tensors, network=-0.1)[0]
     assert "inverse_temperature" in faults(tensors, inverse_temperature=None)[0]
-    endless = tensors | {"own.0.weight": np.array([np.inf])}
-    assert faults(endless) == ["'own.0.weight' is not finite"]
+    endless = tensors | {"own.0.weight": np.full_like(tensors["own.0.weight"], np.inf)}
+    assert faults(endless) == ["'0.weight' must be finite"]
     turned = tensors | {"one_shot.spread": -tensors["one_shot.spread"]}
     assert faults(turned) == ["'one_shot.spread' is not above 0"]
 

@@ -82,7 +82,7 @@ def first(value):
         ("0.weight", first(torch.nan), "'0.weight' must be finite"),
         ("0.scale", first(0.0), "scale that is not above 0"),
         ("0.mean", lambda t: t[1:], "does not fit 6 inputs"),
-        ("0.mean", lambda t: t.float(), "must be torch.float64"),
+        ("0.mean", lambda t: t.float(), "must be float64"),
         ("1.feature", first(3), "not a set of trees over 3 inputs"),
         ("1.child", first(0), "not a set of trees"),  # a circle
         ("1.child", lambda t: t + 10_000, "not a set of trees"),

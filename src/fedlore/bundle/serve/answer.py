@@ -182,7 +182,8 @@ class Answerer:
         """What moved the answer of one row (1, d), and the nearest changes to another one."""
         x = x.to(self.kind)
         try:
-            moved, changes = moved_by(self.bundle, x)[0], nearest_changes(self.bundle, x[0])
+            moved = moved_by(self.bundle, x, answer_rows(self.bundle, x))[0]
+            changes = nearest_changes(self.bundle, x[0])
         except FedloreError:
             raise self.find_no_answer(x) from None
         schema, classes = self.bundle.schema, self.bundle.task == "classification"

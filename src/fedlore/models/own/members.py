@@ -1,7 +1,7 @@
 """Members of a site's ensemble: what they see of a row and say of it, and how they are kept."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from ...answers import Measured
+from ...checker.forms import MEMBERS, member_fault, tree_depth
 from ...core.examples import Examples
 from ...core.inject import guard
 from ...core.lipschitz import columns_of_features
 from ...core.scaler import Inputs
-from ...errors import FedloreError, unknown
+from ...errors import FedloreError
 from ...kernel.cells import single
 from ...kernel.knowledge import HEARD_OF_ORDER, HEARD_PLACES
 from ...knowledge.models import Knowledge
@@ -21,7 +22,7 @@ from ...knowledge.shapes.shape import ears_for
 from .bent import Bent
 from .gaussian import Waves
 from .linear import Linear, log_masses
-from .trees import LEAF, Trees
+from .trees import Trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +257,6 @@ def keeps_signs(member: object, signs: Tensor) -> bool:
 
 
 MOST_BYTES = 20_000_000  # of all own members of a bundle
-_DEEPEST = 512
 KINDS: dict[str, type[NumberMember] | type[OrderMember] | type[ClassMember]] = {
     "number": NumberMember,
     "order": OrderMember,
@@ -268,17 +268,6 @@ BODIES: dict[str, type[Body]] = {
     "trees": Trees,
     "waves": Waves,
 }
-TYPES = {
-    "feature": torch.int16,
-    "threshold": torch.float32,
-    "child": torch.int32,
-    "roots": torch.int32,
-    "values": torch.float32,
-    "output": torch.int16,
-    "column": torch.int16,
-    "low": torch.float32,
-    "high": torch.float32,
-}  # every other tensor is float64
 
 
 def write_own_members(
@@ -308,151 +297,25 @@ def read_own_members(
     if sum(t.numel() * t.element_size() for t in tensors.values()) > MOST_BYTES:
         raise FedloreError(f"own members may take {MOST_BYTES} bytes")
     left = dict(tensors)
-    made = []
+    made: list[OwnMember] = []
     for place, one in enumerate(said):
-        values = dict(one)
-        kind = _look_up(KINDS, "kind of member", values.pop("kind", None))
-        body_kind = _look_up(BODIES, "body of a member", values.pop("body", None))
-        quadratic = values.pop("quadratic", False)
         own = {n.partition(".")[2]: t for n, t in left.items() if n.startswith(f"{place}.")}
         left = {n: t for n, t in left.items() if not n.startswith(f"{place}.")}
-        wanted = {f.name for f in fields(kind)} - {"body"}
-        if set(values) != wanted:
-            raise FedloreError(
-                f"member {place} must say {', '.join(sorted(wanted))}, it says "
-                f"{', '.join(sorted(values))}"
-            )
-        _check_values(place, values)
-        inputs = columns + (heard if values["hears"] else 0)
-        if body_kind is Linear:
-            body: Body = _read_linear(place, own, inputs, bool(quadratic))
-        else:
-            body = READERS[body_kind](place, own, inputs)
-        made.append(kind(body=body, **values))
+        arrays = {name: t.numpy() for name, t in own.items()}
+        fault = member_fault(place, one, arrays, columns, heard)
+        if fault:
+            raise FedloreError(fault)
+        more: dict[str, Any] = {}
+        if one["body"] == "linear":
+            more = {"quadratic": one.get("quadratic", False)}
+        elif one["body"] == "trees":
+            more = {"depth": tree_depth(arrays)}
+        body: Any = BODIES[one["body"]]
+        plain = {name: one[name] for name in MEMBERS[one["kind"]]}
+        made.append(KINDS[one["kind"]](body=body(**own, **more), **plain))
     if left:
         raise FedloreError(f"no member has the tensor '{min(left)}'")
     return made
-
-
-def _read_linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool) -> Linear:
-    _check_tensors(place, own, {"mean": 1, "scale": 1, "weight": 2, "constant": 1})
-    terms = inputs * (inputs + 3) // 2 if quadratic else inputs
-    shapes = {name: tuple(t.shape) for name, t in own.items()}
-    fits = shapes["mean"] == shapes["scale"] == (inputs,)
-    if not fits or shapes["weight"] != (terms, *shapes["constant"]):
-        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
-    if not (own["scale"] > 0).all():
-        raise FedloreError(f"member {place} has a scale that is not above 0")
-    return Linear(own["mean"], own["scale"], own["weight"], own["constant"], quadratic)
-
-
-def _read_bent(place: int, own: Mapping[str, Tensor], inputs: int) -> Bent:
-    _check_columns(place, own, inputs, {"weight": 2}, 0)
-    return Bent(**own)
-
-
-def _read_waves(place: int, own: Mapping[str, Tensor], inputs: int) -> Waves:
-    frequency = own.get("frequency")
-    waves = frequency.shape[1] if frequency is not None and frequency.ndim == 2 else 0
-    _check_columns(place, own, inputs, {"frequency": 2, "weight": 2}, 2 * waves)
-    return Waves(**own)
-
-
-def _check_columns(
-    place: int, own: Mapping[str, Tensor], inputs: int, more: Mapping[str, int], waves: int
-) -> None:
-    """Refuse what is not linear in inputs kept between two ends and in so many waves of them."""
-    ranks = dict.fromkeys(("column", "low", "high", "mean", "scale", "constant"), 1)
-    _check_tensors(place, own, {**ranks, **more})
-    column, c = own["column"], len(own["column"])
-    alike = [name for name in ("low", "high", "mean", "scale", "frequency") if name in own]
-    fits = all(len(own[name]) == c for name in alike)
-    fits = fits and own["weight"].shape == (c + waves, len(own["constant"]))
-    if not fits or not bool(((column >= 0) & (column < inputs)).all()):
-        shapes = {name: tuple(t.shape) for name, t in own.items()}
-        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
-    if not (own["scale"] > 0).all() or not (own["low"] <= own["high"]).all():
-        raise FedloreError(f"member {place} has a scale that is not above 0, or ends that cross")
-
-
-def _read_trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
-    ranks = {"values": 2, **dict.fromkeys(("feature", "threshold", "child", "roots"), 1)}
-    _check_tensors(place, own, {**ranks, "output": 1, "base": 1, "scale": 1})
-    feature, child, roots = own["feature"].long(), own["child"].long(), own["roots"].long()
-    nodes, leaves, width = len(feature), *own["values"].shape
-    inner = feature >= 0
-    here = torch.arange(nodes)
-    sound = (
-        len(own["threshold"]) == len(child) == nodes
-        and len(own["output"]) == len(roots)
-        and len(own["base"]) == len(own["scale"])
-        and width in (1, len(own["base"]))
-        and bool(((feature >= LEAF) & (feature < inputs)).all())
-        and bool(((child > here) & (child + 1 < nodes))[inner].all())  # downwards: no circles
-        and bool(((child >= 0) & (child < leaves))[~inner].all())
-        and bool(((roots >= 0) & (roots < nodes)).all())
-        and bool(((own["output"] >= 0) & (own["output"] < len(own["base"]))).all())
-    )
-    if not sound:
-        raise FedloreError(f"member {place} is not a set of trees over {inputs} inputs")
-    return Trees(**own, depth=_depth(place, feature, child, roots))
-
-
-READERS: dict[type[Body], Callable[[int, Mapping[str, Tensor], int], Body]] = {
-    Bent: _read_bent,
-    Trees: _read_trees,
-    Waves: _read_waves,
-}
-
-
-def _depth(place: int, feature: Tensor, child: Tensor, roots: Tensor) -> int:
-    """How many steps lead from the roots to the last leaf."""
-    level, depth = torch.unique(roots), 0
-    while True:
-        inner = level[feature[level] >= 0]
-        if len(inner) == 0:
-            return depth
-        level = torch.unique(torch.cat([child[inner], child[inner] + 1]))
-        depth += 1
-        if depth > _DEEPEST:
-            raise FedloreError(
-                f"trees of a member may be {_DEEPEST} deep, those of {place} are not"
-            )
-
-
-def _check_tensors(place: int, own: Mapping[str, Tensor], ranks: Mapping[str, int]) -> None:
-    if set(own) != set(ranks):
-        raise FedloreError(f"member {place} must have {sorted(ranks)}, it has {sorted(own)}")
-    for name, t in own.items():
-        kind = TYPES.get(name, torch.float64)
-        if t.dtype != kind or t.ndim != ranks[name]:
-            raise FedloreError(
-                f"'{place}.{name}' must be {kind} with {ranks[name]} axes, got {t.dtype} of shape "
-                f"{tuple(t.shape)}"
-            )
-        # a threshold may be infinite, a value may not
-        if t.is_floating_point() and (t.isnan() if name == "threshold" else ~t.isfinite()).any():
-            raise FedloreError(f"'{place}.{name}' must be finite")
-
-
-def _check_values(place: int, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        if name == "name":
-            good = type(value) is str and 0 < len(value) <= 100
-        elif name in ("hears", "over", "votes"):
-            good = type(value) is bool
-        elif name == "classes":
-            good = type(value) is int and 2 <= value <= 1 << 16
-        else:  # width, inverse_temperature; True is no number
-            good = type(value) in (int, float) and 0 < value < float("inf")
-        if not good:
-            raise FedloreError(f"{name} of member {place} cannot be {value!r}")
-
-
-def _look_up(table: Mapping[str, Any], what: str, name: object) -> Any:
-    if not isinstance(name, str) or name not in table:
-        raise FedloreError(unknown(what, str(name), table))
-    return table[name]
 
 
 def _name(table: Mapping[str, type], one: OwnMember | Body) -> str:

@@ -40,26 +40,29 @@ class Trees:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
-        size = max(1, AT_ONCE // max(1, len(self.roots) * self.values.shape[1]))
+        wide = max(len(self.roots) * self.values.shape[1], inputs.shape[1])
+        size = max(1, AT_ONCE // max(1, wide))
         parts = [self._sums(rows) for rows in torch.split(inputs.float(), size)]
         return self.base + self.scale * torch.cat(parts)
 
     def _sums(self, x: Tensor) -> Tensor:
-        leaf, own = self.feature < 0, torch.arange(len(self.feature), device=x.device)
+        count = partial(torch.arange, dtype=torch.int32, device=x.device)  # half as wide as usual
+        leaf = self.feature < 0
         # nothing is above infinity, so that a leaf leads to itself and needs no question
-        feature = self.feature.long().masked_fill(leaf, 0)
+        feature = self.feature.int().masked_fill(leaf, 0)
         threshold = self.threshold.masked_fill(leaf, torch.inf)
-        child = torch.where(leaf, own, self.child.long())
-        node = self.roots.long().repeat(len(x))  # (n·t,)
-        first = torch.arange(len(x), device=x.device) * x.shape[1]
+        child = torch.where(leaf, count(len(leaf)), self.child)
+        node = self.roots.repeat(len(x))  # (n·t,)
+        first = count(len(x)) * x.shape[1]
         first = first.repeat_interleave(len(self.roots))  # where a row begins
         flat = x.reshape(-1)
         for _ in range(self.depth):
             value = flat.index_select(0, feature.index_select(0, node).add_(first))
             above = value > threshold.index_select(0, node)
             node = child.index_select(0, node).add_(above)
-        ends = self.child.long().index_select(0, node).view(len(x), len(self.roots))
-        leaves = self.values[ends].double()  # (n, t, w)
+        ends = self.child.index_select(0, node)
+        leaves = self.values.index_select(0, ends).double()
+        leaves = leaves.view(len(x), len(self.roots), self.values.shape[1])  # (n, t, w)
         if self.values.shape[1] > 1 or len(self.base) == 1:
             return leaves.sum(1)
         total = leaves.new_zeros(len(x), len(self.base))
