@@ -11,8 +11,9 @@ can: at the plants his equation with a year's average in their place, and a rang
 the most that they moved it in that year. `filled` arms put an expectation in place of the mean,
 from sums over the rows that have the column (`pooled`: as they are, `within`: less each site's
 means). `equals`: logMF at plants 1 and 3 is another measure, within 0.15 of it; the ranges are
-wider by what that moves them. `pair`: plants 2 and 4 without the others. The intervals are those
-of 90 % that the models state.
+wider by what that moves them. `pair`: plants 2 and 4 without the others.
+`worth`: what each plant tells that a column is worth to it, and what it is on 3,000 other rows.
+The intervals are those of 90 % that the models state.
 Each job of a set, seed and arm is one line of results, written when it is done, never run again.
 """
 
@@ -72,6 +73,7 @@ ARMS = {
         "alone own",
         "equals",
         "pair",
+        "worth",
     ),
     "concrete": ("all", "absent", "dropped", "alone"),
     "california": ("all", "absent", "dropped", "alone"),
@@ -213,12 +215,14 @@ def knowledge_of(plant: Plant, seed: int, schema: Schema, *, own: bool, wider: f
 def coke(seed: int, arm: str) -> list[dict[str, Any]]:
     """The plants of one arm, each scored on its test rows."""
     demo, gone = Demo(), [COKE.column(name) for name in GONE]
-    plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows)
+    many = 3_000 if arm == "worth" else demo.test_rows
+    plants = coking_plants(seed, rows=demo.rows, test_rows=many)
     rows = {p.id: [p.train.x, p.test.x] for p in plants}
     kind, own = arm.split(" ")[0], arm.endswith("own")
     schema = COKE
-    if kind in ("absent", "alone"):
+    if kind in ("absent", "alone", "worth"):
         schema = holed(COKE, gone)
+    if kind in ("absent", "alone"):
         rows |= {name: [blank(x, gone) for x in rows[name]] for name in LACKING}
     if kind == "equals":
         for name in LACKING:
@@ -257,7 +261,29 @@ def coke(seed: int, arm: str) -> list[dict[str, Any]]:
         drawing = replace(drawing, clients=clients)
     with remembering():
         fitted = train_approach(LORE, drawing)
+        if kind == "worth":
+            return told_and_true(drawing, {c.id: fitted.benefit(c.id).columns for c in clients})
     return [score_classes(client, fitted.model(client.id)) for client in clients]
+
+
+def told_and_true(drawing: Drawing, told: Any) -> list[dict[str, Any]]:
+    """What each plant tells of its columns, and what its own models lose on rows to come."""
+
+    def scores(clients: Any) -> dict[str, float]:
+        rows = compare(replace(drawing, clients=clients), [LOCAL_BEST])
+        return {str(row["client"]): float(row["ta"]) for row in rows}
+
+    found, whole = [], scores(drawing.clients)
+    for name in GONE:
+        at = COKE.column(name)
+        less = scores([replace(c.without(at), test=Examples(blank(c.test.x, [at]), c.test.y))
+                       for c in drawing.clients])  # fmt: skip
+        for client, lines in told.items():
+            line = next(one for one in lines if one.name == name)
+            true = {"column": name, "true": whole[client] - less[client]}
+            three = {"value": line.value, "low": line.low, "high": line.high}
+            found.append({"client": f"{client} {name}"} | true | three)
+    return found
 
 
 @torch.no_grad()
