@@ -278,21 +278,17 @@ def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     schema, count = rows.member.knowledge.schema, len(stack.y)
     if schema is None or not stack.own_losses:
         return ()
-    if count > MOST_VALUED:
-        some = torch.arange(count)[thin(count, MOST_VALUED)]
-        rows = SiteRows(rows.member.select(some), rows.common)
+    some = torch.arange(count)[thin(count, MOST_VALUED)]
+    rows = SiteRows(rows.member.select(some), rows.common)
     empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
-    there = [
-        (place, one.name)
-        for place, one in enumerate(schema.features)
-        if one.may_miss and not empty[place]
-    ]
+    features = list(enumerate(schema.features))
+    there = [(at, one.name) for at, one in features if one.may_miss and not empty[at]]
     if not there:
         return ()
     errors = _own_errors(rows, stack.candidate)
     found = []
-    for place, name in there[:MOST_COLUMNS]:
-        without = _own_errors(rows.without(place), stack.candidate)
+    for at, name in there[:MOST_COLUMNS]:
+        without = _own_errors(rows.without(at), stack.candidate)
         found.append(replace(gain_of(without, errors, stack.measure), name=name))
     return tuple(found)
 
