@@ -4,6 +4,7 @@
     python -m studies.columns --summary FOLDER
     python -m studies.columns --foresight --seeds 5100-5119
     python -m studies.columns --worth --seeds 5200-5209
+    python -m studies.columns --guess --seeds 0-119
 
 Plants 1 and 3 of the simulated coke lack logMF, b and P; of the other tables two columns, drawn
 with each seed, are away at sites 2 and 4. An `own` expert says without the absent columns what he
@@ -11,20 +12,24 @@ can: at the plants his equation with a year's average in their place, and a rang
 the most that they moved it in that year. `filled` arms put an expectation in place of the mean,
 from sums over the rows that have the column (`pooled`: as they are, `within`: less each site's
 means). `equals`: logMF at plants 1 and 3 is another measure, within 0.15 of it; the ranges are
-wider by what that moves them. `pair`: plants 2 and 4 without the others.
-`worth`: what each plant tells that a column is worth to it, and what it is on 3,000 other rows.
-The intervals are those of 90 % that the models state.
+wider by what that moves them. `pair`: plants 2 and 4 without the others. `even`:
+every site counts the same in sums for the one-shot model. `worth`: what each plant tells that a
+column is worth to it, and what it is on 3,000 other rows. The intervals are those of 90 % that
+the models state.
 Each job of a set, seed and arm is one line of results, written when it is done, never run again.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -34,10 +39,12 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 
 from fedlore import Bins, Client, Examples, Knowledge, Measured
+from fedlore.core import one_shot
 from fedlore.core.metrics import accuracy, decide
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine import NumberClient
+from fedlore.engine.lore import stacking
 from fedlore.experiments import (
     LOCAL_BEST,
     LORE,
@@ -74,6 +81,7 @@ ARMS = {
         "equals",
         "pair",
         "worth",
+        "even own",
     ),
     "concrete": ("all", "absent", "dropped", "alone"),
     "california": ("all", "absent", "dropped", "alone"),
@@ -220,9 +228,9 @@ def coke(seed: int, arm: str) -> list[dict[str, Any]]:
     rows = {p.id: [p.train.x, p.test.x] for p in plants}
     kind, own = arm.split(" ")[0], arm.endswith("own")
     schema = COKE
-    if kind in ("absent", "alone", "worth"):
+    if kind in ("absent", "alone", "worth", "even"):
         schema = holed(COKE, gone)
-    if kind in ("absent", "alone"):
+    if kind in ("absent", "alone", "even"):
         rows |= {name: [blank(x, gone) for x in rows[name]] for name in LACKING}
     if kind == "equals":
         for name in LACKING:
@@ -259,11 +267,87 @@ def coke(seed: int, arm: str) -> list[dict[str, Any]]:
     if kind == "pair":
         clients = [client for client in clients if client.id not in LACKING]
         drawing = replace(drawing, clients=clients)
-    with remembering():
+    with remembering(), even_sums(demo.rows if kind == "even" else ()):
         fitted = train_approach(LORE, drawing)
         if kind == "worth":
             return told_and_true(drawing, {c.id: fitted.benefit(c.id).columns for c in clients})
     return [score_classes(client, fitted.model(client.id)) for client in clients]
+
+
+@contextmanager
+def even_sums(rows: Sequence[int]) -> Iterator[None]:
+    """Inside, every site counts the same in sums for the one-shot model, however many its rows."""
+    if not rows:
+        yield
+        return
+    usual, mean = one_shot.sum_rows, sum(rows) / len(rows)
+
+    def sums(features: Tensor, target: Tensor, *more: Any) -> tuple[Any, Any]:
+        home, found = usual(features, target, *more)
+        even = {n: t * mean / len(target) for n, t in found.items() if n != "free"}
+        return home, found | even
+
+    def leave_out(
+        found: Any, home: Any, features: Tensor, target: Tensor, bend: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        """As there, of rows that count for more or less than one in the weights."""
+        phi = features.double() - home.middle
+        z = home.level + phi @ found.mean
+        place, slope = one_shot.bend_place(z, bend)
+        slope = slope.clamp(min=one_shot.FLATTEST)
+        own, level = ((phi @ found.covariance) * phi).sum(1), found.noise / home.rows
+        pull = mean / len(target) * own + level
+        kept = (1.0 - slope.square() * pull / found.noise).clamp(min=1e-6)
+        z = z - slope * pull * (target.double() - place) / (found.noise * kept)
+        place, slope = one_shot.bend_place(z, bend)
+        return place, found.noise + slope.square() * (own + level) / kept
+
+    with patch.object(one_shot, "sum_rows", sums), patch.object(one_shot, "leave_out", leave_out):
+        yield
+
+
+GUESSED = (40, 60, 80, 110)  # rows of the sites in the guessing game
+PAIRS = tuple(combinations(range(len(GUESSED)), 2))
+
+
+def guesses(seeds: Sequence[int], *, alike: bool, even: bool, simulated: int = 150) -> float:
+    """How often the pair of sites without the last of five columns is named from products with it.
+
+    The guesser knows all rows' numbers and distributions, simulates every pair, and takes the
+    likeliest by a normal over the sums; chance is one of six.
+    """
+    right = 0
+    for place, seed in enumerate(seeds):
+        draw = stream(seed, "guess", str(alike))
+        base = 0.5 * torch.randn(5, 5, generator=draw) + torch.eye(5)
+        worlds = [base + (0.0 if alike else 0.35) * torch.randn(5, 5, generator=draw)
+                  for _ in GUESSED]  # fmt: skip
+        weights = torch.randn(5, generator=draw)
+
+        def rows(worlds: Any = worlds, weights: Any = weights, draw: Any = draw) -> list[Tensor]:
+            found = []
+            for n, world in zip(GUESSED, worlds, strict=True):
+                x = torch.randn(n, 5, generator=draw) @ world.T
+                y = x @ weights + torch.randn(n, generator=draw)
+                each = torch.cat([x, y[:, None]], 1).double()
+                found.append(each - each.mean(0))
+            return found
+
+        def sums(drawn: Sequence[Tensor], pair: tuple[int, int]) -> Tensor:
+            there = [x for at, x in enumerate(drawn) if at not in pair]
+            spread = torch.stack([x[:, 4].var(correction=0) for x in there]).mean().sqrt()
+            each = [(x[:, 4:5] / spread * x).sum(0) / (len(x) if even else 1.0) for x in there]
+            return torch.stack(each).sum(0)
+
+        truth = PAIRS[place % len(PAIRS)]
+        seen, drawn = sums(rows(), truth), [rows() for _ in range(simulated)]
+        fits = []
+        for pair in PAIRS:
+            every = torch.stack([sums(one, pair) for one in drawn])
+            normal = torch.distributions.MultivariateNormal(every.mean(0), torch.cov(every.T))
+            fits.append(float(normal.log_prob(seen)))
+        right += PAIRS[fits.index(max(fits))] == truth
+    return right / len(seeds)
 
 
 def told_and_true(drawing: Drawing, told: Any) -> list[dict[str, Any]]:
@@ -363,7 +447,9 @@ def compute(sets: Sequence[str], seeds: Sequence[int], arms: Sequence[str], out:
                 path = out / f"{name}-{seed}-{arm.replace(' ', '_')}.json"
                 if path.exists():
                     continue
-                rows = coke(seed, arm) if name == "coke" else numbers(name, seed, arm)
+                most = stacking.MOST_COLUMNS if arm == "worth" else 0  # it takes as long again
+                with patch.object(stacking, "MOST_COLUMNS", most):
+                    rows = coke(seed, arm) if name == "coke" else numbers(name, seed, arm)
                 path.write_text(json.dumps({"set": name, "seed": seed, "arm": arm, "rows": rows}))
                 print(path.stem, flush=True)
 
@@ -446,10 +532,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/columns"))
     parser.add_argument("--summary", type=Path)
     parser.add_argument("--foresight", action="store_true", help="of the seeds, nothing trained")
+    parser.add_argument("--guess", action="store_true", help="which sites lack a column, by sums")
     parser.add_argument("--worth", action="store_true", help="of the columns, with many rows")
     asked = parser.parse_args()
     if asked.worth:
         print(worth(parse_seeds(asked.seeds)))
+        return
+    if asked.guess:
+        for alike in (True, False):
+            for even in (False, True):
+                share = guesses(parse_seeds(asked.seeds), alike=alike, even=even)
+                sites, count = (
+                    "alike" if alike else "that differ",
+                    "the same" if even else "by rows",
+                )
+                print(f"sites {sites}, each counts {count}: {100 * share:.0f} % of pairs named")
         return
     if asked.foresight:
         print(foresight(parse_seeds(asked.seeds)))

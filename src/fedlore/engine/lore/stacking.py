@@ -283,11 +283,12 @@ def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
     features = list(enumerate(schema.features))
     there = [(at, one.name) for at, one in features if one.may_miss and not empty[at]]
+    there = there[:MOST_COLUMNS]
     if not there:
         return ()
     errors = _own_errors(rows, stack.candidate)
     found = []
-    for at, name in there[:MOST_COLUMNS]:
+    for at, name in there:
         without = _own_errors(rows.without(at), stack.candidate)
         found.append(replace(gain_of(without, errors, stack.measure), name=name))
     return tuple(found)
