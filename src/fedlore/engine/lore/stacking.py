@@ -273,7 +273,8 @@ def fit_ensemble(
 def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     """What the site's own models would lose without each column that may be missing elsewhere.
 
-    They are made anew from rows in which it is empty, where knowledge that needs it is unknown.
+    They are made anew from rows in which it is empty, where knowledge that needs it is unknown. A
+    site that lacks a column works as long as others, who can see when it answers.
     """
     schema, count = rows.member.knowledge.schema, len(stack.y)
     if schema is None or not stack.own_losses:
@@ -281,17 +282,15 @@ def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     some = torch.arange(count)[thin(count, MOST_VALUED)]
     rows = SiteRows(rows.member.select(some), rows.common)
     empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
-    features = list(enumerate(schema.features))
-    there = [(at, one.name) for at, one in features if one.may_miss and not empty[at]]
-    there = there[:MOST_COLUMNS]
-    if not there:
+    lost = [at for at, one in enumerate(schema.features) if one.may_miss][:MOST_COLUMNS]
+    if not lost:
         return ()
     errors = _own_errors(rows, stack.candidate)
     found = []
-    for at, name in there:
+    for at in lost:
         without = _own_errors(rows.without(at), stack.candidate)
-        found.append(replace(gain_of(without, errors, stack.measure), name=name))
-    return tuple(found)
+        found.append(replace(gain_of(without, errors, stack.measure), name=schema.names[at]))
+    return tuple(line for at, line in zip(lost, found, strict=True) if not empty[at])
 
 
 def _own_errors(rows: SiteRows, candidate: Candidate) -> Tensor:
