@@ -13,6 +13,7 @@ from fedlore.federation.settings import Federation, read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.models.own import baseline
+from fedlore.models.own.linear import Ridge
 
 from .inside import Inside, audit_lines, edited, small
 from .test_chosen import MENU, PRIVATE, at_once, check_same
@@ -74,7 +75,7 @@ def test_what_a_column_is_worth_is_told_where_a_policy_allows_it(tmp_path, monke
     """By the second site alone; all of them hear the figure, and not whose it is."""
     folder = lacking(tmp_path / "fed", "said")
     edited(folder / "federation.toml", (MENU, PRIVATE), ("own = false", "own = true"))
-    monkeypatch.setattr(baseline, "has_trees", lambda: False)  # which take longest
+    monkeypatch.setattr(baseline, "_order_families", lambda *_: [Ridge("ridge")])  # one will do
     homes = sorted((folder / "sites").iterdir())
     edited(homes[1] / "site.toml", ("[policy]", f'[policy]\ncolumns = ["{LACK}", "Ro"]'))
     Inside(folder, monkeypatch).train()
