@@ -19,7 +19,7 @@ class BenefitLine:
 
 @dataclass(frozen=True)
 class Benefit:
-    """The private table of a site. Nothing of it is ever sent."""
+    """The private table of a site; of it others hear only what columns are worth, if it says so."""
 
     measure: str  # "accuracy" or "rmse"
     rows: int
