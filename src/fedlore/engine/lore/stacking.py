@@ -279,24 +279,23 @@ def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     schema, count = rows.member.knowledge.schema, len(stack.y)
     if schema is None or not stack.own_losses:
         return ()
-    some = torch.arange(count)[thin(count, MOST_VALUED)]
-    rows = SiteRows(rows.member.select(some), rows.common)
+    if count > MOST_VALUED:
+        some = torch.arange(count)[thin(count, MOST_VALUED)]
+        rows = SiteRows(rows.member.select(some), rows.common)
+        stack = stack_of(rows, stack.candidate) or stack
     empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
     lost = [at for at, one in enumerate(schema.features) if one.may_miss][:MOST_COLUMNS]
     if not lost:
         return ()
-    errors = _own_errors(rows, stack.candidate)
-    found = []
+    errors, found = _own_errors(stack), []
     for at in lost:
-        without = _own_errors(rows.without(at), stack.candidate)
+        without = _own_errors(stack_of(rows.without(at), stack.candidate) or stack)
         found.append(replace(gain_of(without, errors, stack.measure), name=schema.names[at]))
     return tuple(line for at, line in zip(lost, found, strict=True) if not empty[at])
 
 
-def _own_errors(rows: SiteRows, candidate: Candidate) -> Tensor:
+def _own_errors(stack: Stack) -> Tensor:
     """What the site's own models together miss of each row that they had not seen, (n,)."""
-    stack = stack_of(rows, candidate)
-    assert stack is not None
     unseen = judge_unseen(stack.local(), stack.blend, own=stack.own_losses, rows=len(stack.y))
     return stack.errors(unseen)
 
