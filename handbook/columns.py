@@ -66,6 +66,10 @@ COLUMNS: dict[str, dict[str, str]] = {
         "arm": "what was stated, or who had which columns",
         "named": "share of sites at which lint names a false shape",
         "rows": "the scores of each site",
+        "claimed": "mean mass of the sets of at least 90 %",
+        "even": "coverage where the last grade is in a set only as often as 90 % asks for",
+        "column": "of which a plant tells what it is worth, with `value`, `low` and `high`",
+        "true": "what it is on 3,000 other rows",
     },
     "watch.jsonl: a row per world of the study of the monitor": {
         "world": "how its rows hang together",

@@ -3,7 +3,8 @@
     python -m studies.columns --sets coke,concrete,california --seeds 5200-5219 --out FOLDER
     python -m studies.columns --summary FOLDER
     python -m studies.columns --foresight --seeds 5100-5119
-    python -m studies.columns --worth --seeds 5200-5209
+    python -m studies.columns --worth --sets coke,concrete,california --seeds 5200-5209
+    python -m studies.columns --guess --seeds 0-119
 
 Plants 1 and 3 of the simulated coke lack logMF, b and P; of the other tables two columns, drawn
 with each seed, are away at sites 2 and 4. An `own` expert says without the absent columns what he
@@ -11,31 +12,40 @@ can: at the plants his equation with a year's average in their place, and a rang
 the most that they moved it in that year. `filled` arms put an expectation in place of the mean,
 from sums over the rows that have the column (`pooled`: as they are, `within`: less each site's
 means). `equals`: logMF at plants 1 and 3 is another measure, within 0.15 of it; the ranges are
-wider by what that moves them. The intervals are those of 90 % that the models state.
+wider by what that moves them. `pair`: plants 2 and 4 without the others. `even`:
+every site counts the same in sums for the one-shot model. `worth`: what each plant tells that a
+column is worth to it, and what it is on 3,000 other rows. The intervals are those of 90 % that
+the models state.
 Each job of a set, seed and arm is one line of results, written when it is done, never run again.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import Tensor
 
 from fedlore import Bins, Client, Examples, Knowledge, Measured
+from fedlore.core import one_shot
 from fedlore.core.metrics import accuracy, decide
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine import NumberClient
+from fedlore.engine.lore import stacking
 from fedlore.experiments import (
     LOCAL_BEST,
     LORE,
@@ -62,7 +72,18 @@ GONE, LACKING, ERROR = ("logMF", "b", "P"), ("plant-1", "plant-3"), 0.15
 WITHOUT = ("site-2", "site-4")
 #: By set the arms; those of `DEVELOPMENT` choose between fillings, on seeds of their own.
 ARMS = {
-    "coke": ("all", "all own", "absent", "absent own", "dropped own", "alone own", "equals"),
+    "coke": (
+        "all",
+        "all own",
+        "absent",
+        "absent own",
+        "dropped own",
+        "alone own",
+        "equals",
+        "pair",
+        "worth",
+        "even own",
+    ),
     "concrete": ("all", "absent", "dropped", "alone"),
     "california": ("all", "absent", "dropped", "alone"),
 }
@@ -158,6 +179,34 @@ def worth(seeds: Sequence[int]) -> str:
     return "\n".join((*shown, f"both: {interval(both)}"))
 
 
+def numbers_worth(name: str, seeds: Sequence[int]) -> str:
+    """How much more boosted trees miss without a seed's two columns, with the rows of all sites.
+
+    In five folds of the whole table: no method that has the rows of one site can do as well.
+    """
+    table = load_numbers(name)
+    rows = torch.randperm(len(table.y), generator=stream(0, "worth"))[:4_000]
+    x, y = table.x[rows].numpy(), table.y[rows].numpy()
+    found = []
+    for seed in seeds:
+        gone = _gone(name, seed, x.shape[1])
+        kept = [c for c in range(x.shape[1]) if c not in gone]
+        trees = HistGradientBoostingRegressor(max_iter=150, random_state=0)
+        folds = KFold(5, shuffle=True, random_state=seed)
+        off = [((cross_val_predict(trees, x[:, some], y, cv=folds) - y) ** 2).mean() ** 0.5
+               for some in (slice(None), kept)]  # fmt: skip
+        found.append(100 * (off[1] / off[0] - 1))
+    few = sum(one <= 3 for one in found)
+    mean, middle = interval(found), sorted(found)[len(found) // 2]
+    return (f"{name}: RMSE {mean.mean:.0f} ± {mean.half:.0f} % higher, "
+            f"{middle:.0f} % in the middle; 3 % or less in {few} of {len(found)}")  # fmt: skip
+
+
+def _gone(name: str, seed: int, width: int) -> list[int]:
+    draw = stream(seed, "absent columns", name)
+    return torch.randperm(width, generator=draw)[:2].sort().values.tolist()
+
+
 def _own_accuracy(plant: Plant, columns: list[int]) -> float:
     products = make_pipeline(
         StandardScaler(), PolynomialFeatures(2), StandardScaler(), RidgeCV([0.1, 1.0, 10.0, 100.0])
@@ -203,12 +252,14 @@ def knowledge_of(plant: Plant, seed: int, schema: Schema, *, own: bool, wider: f
 def coke(seed: int, arm: str) -> list[dict[str, Any]]:
     """The plants of one arm, each scored on its test rows."""
     demo, gone = Demo(), [COKE.column(name) for name in GONE]
-    plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows)
+    many = 3_000 if arm == "worth" else demo.test_rows
+    plants = coking_plants(seed, rows=demo.rows, test_rows=many)
     rows = {p.id: [p.train.x, p.test.x] for p in plants}
     kind, own = arm.split(" ")[0], arm.endswith("own")
     schema = COKE
-    if kind in ("absent", "alone"):
+    if kind in ("absent", "alone", "worth", "even"):
         schema = holed(COKE, gone)
+    if kind in ("absent", "alone", "even"):
         rows |= {name: [blank(x, gone) for x in rows[name]] for name in LACKING}
     if kind == "equals":
         for name in LACKING:
@@ -242,14 +293,119 @@ def coke(seed: int, arm: str) -> list[dict[str, Any]]:
     if kind == "alone":
         lacking = [client for client in clients if client.id in LACKING]
         return [dict(row) for row in compare(replace(drawing, clients=lacking), [LOCAL_BEST])]
-    with remembering():
+    if kind == "pair":
+        clients = [client for client in clients if client.id not in LACKING]
+        drawing = replace(drawing, clients=clients)
+    with remembering(), even_sums(demo.rows if kind == "even" else ()):
         fitted = train_approach(LORE, drawing)
+        if kind == "worth":
+            return told_and_true(drawing, {c.id: fitted.benefit(c.id).columns for c in clients})
     return [score_classes(client, fitted.model(client.id)) for client in clients]
+
+
+@contextmanager
+def even_sums(rows: Sequence[int]) -> Iterator[None]:
+    """Inside, every site counts the same in sums for the one-shot model, however many its rows."""
+    if not rows:
+        yield
+        return
+    usual, mean = one_shot.sum_rows, sum(rows) / len(rows)
+
+    def sums(features: Tensor, target: Tensor, *more: Any) -> tuple[Any, Any]:
+        home, found = usual(features, target, *more)
+        even = {n: t * mean / len(target) for n, t in found.items() if n != "free"}
+        return home, found | even
+
+    def leave_out(
+        found: Any, home: Any, features: Tensor, target: Tensor, bend: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        """As there, of rows that count for more or less than one in the weights."""
+        phi = features.double() - home.middle
+        z = home.level + phi @ found.mean
+        place, slope = one_shot.bend_place(z, bend)
+        slope = slope.clamp(min=one_shot.FLATTEST)
+        own, level = ((phi @ found.covariance) * phi).sum(1), found.noise / home.rows
+        pull = mean / len(target) * own + level
+        kept = (1.0 - slope.square() * pull / found.noise).clamp(min=1e-6)
+        z = z - slope * pull * (target.double() - place) / (found.noise * kept)
+        place, slope = one_shot.bend_place(z, bend)
+        return place, found.noise + slope.square() * (own + level) / kept
+
+    with patch.object(one_shot, "sum_rows", sums), patch.object(one_shot, "leave_out", leave_out):
+        yield
+
+
+GUESSED = (40, 60, 80, 110)  # rows of the sites in the guessing game
+PAIRS = tuple(combinations(range(len(GUESSED)), 2))
+
+
+def guesses(seeds: Sequence[int], *, alike: bool, even: bool, simulated: int = 150) -> float:
+    """How often the pair of sites without the last of five columns is named from products with it.
+
+    The guesser knows all rows' numbers and distributions, simulates every pair, and takes the
+    likeliest by a normal over the sums; chance is one of six.
+    """
+    right = 0
+    for place, seed in enumerate(seeds):
+        draw = stream(seed, "guess", str(alike))
+        base = 0.5 * torch.randn(5, 5, generator=draw) + torch.eye(5)
+        worlds = [base + (0.0 if alike else 0.35) * torch.randn(5, 5, generator=draw)
+                  for _ in GUESSED]  # fmt: skip
+        weights = torch.randn(5, generator=draw)
+
+        def rows(worlds: Any = worlds, weights: Any = weights, draw: Any = draw) -> list[Tensor]:
+            found = []
+            for n, world in zip(GUESSED, worlds, strict=True):
+                x = torch.randn(n, 5, generator=draw) @ world.T
+                y = x @ weights + torch.randn(n, generator=draw)
+                each = torch.cat([x, y[:, None]], 1).double()
+                found.append(each - each.mean(0))
+            return found
+
+        def sums(drawn: Sequence[Tensor], pair: tuple[int, int]) -> Tensor:
+            there = [x for at, x in enumerate(drawn) if at not in pair]
+            spread = torch.stack([x[:, 4].var(correction=0) for x in there]).mean().sqrt()
+            each = [(x[:, 4:5] / spread * x).sum(0) / (len(x) if even else 1.0) for x in there]
+            return torch.stack(each).sum(0)
+
+        truth = PAIRS[place % len(PAIRS)]
+        seen, drawn = sums(rows(), truth), [rows() for _ in range(simulated)]
+        fits = []
+        for pair in PAIRS:
+            every = torch.stack([sums(one, pair) for one in drawn])
+            normal = torch.distributions.MultivariateNormal(every.mean(0), torch.cov(every.T))
+            fits.append(float(normal.log_prob(seen)))
+        right += PAIRS[fits.index(max(fits))] == truth
+    return right / len(seeds)
+
+
+def told_and_true(drawing: Drawing, told: Any) -> list[dict[str, Any]]:
+    """What each plant tells of its columns, and what its own models lose on rows to come."""
+
+    def scores(clients: Any) -> dict[str, float]:
+        rows = compare(replace(drawing, clients=clients), [LOCAL_BEST])
+        return {str(row["client"]): float(row["ta"]) for row in rows}
+
+    found, whole = [], scores(drawing.clients)
+    for name in GONE:
+        at = COKE.column(name)
+        less = scores([replace(c.without(at), test=Examples(blank(c.test.x, [at]), c.test.y))
+                       for c in drawing.clients])  # fmt: skip
+        for client, lines in told.items():
+            line = next(one for one in lines if one.name == name)
+            true = {"column": name, "true": whole[client] - less[client]}
+            three = {"value": line.value, "low": line.low, "high": line.high}
+            found.append({"client": f"{client} {name}"} | true | three)
+    return found
 
 
 @torch.no_grad()
 def score_classes(client: Client, model: Any) -> dict[str, Any]:
-    """How often it is right, and how often the smallest set of 90 % holds the grade."""
+    """How often it is right, and how often the smallest set of 90 % holds the grade.
+
+    `even` is the share where the set's last grade is in it only as often as 90 % asks for: what is
+    left of the difference to 90 % is the model's own, not that of whole grades.
+    """
     test = client.test
     assert test is not None and test.y is not None
     known = reread_rows(model.knowledge.prediction, test)
@@ -260,18 +416,19 @@ def score_classes(client: Client, model: Any) -> dict[str, Any]:
     place = (order.indices == test.y[:, None]).double().argmax(1)
     inside = before[torch.arange(len(p)), place] < 0.9
     claimed = (order.values * (before < 0.9)).sum(1).mean()
+    even = ((0.9 - before) / order.values.clamp(min=1e-12)).clamp(0.0, 1.0)
     said = p.gather(1, test.y[:, None]).clamp(min=1e-4)
     right = accuracy(decide(log_probs, known.prior, known.signs), test.y)
     return {"client": client.id, "ta": right, "nll": float(-said.log().mean()),
-            "coverage": float(inside.double().mean()), "claimed": float(claimed)}  # fmt: skip
+            "coverage": float(inside.double().mean()), "claimed": float(claimed),
+            "even": float(even[torch.arange(len(p)), place].mean())}  # fmt: skip
 
 
 def numbers(name: str, seed: int, arm: str) -> list[dict[str, Any]]:
     """The sites of one arm; all experts are lines over columns that every site has."""
     study, source, table = NumberStudy(name), SOURCES[name], load_numbers(name)
     width = table.x.shape[1]
-    draw = stream(seed, "absent columns", name)
-    gone = torch.randperm(width, generator=draw)[:2].sort().values.tolist()
+    gone = _gone(name, seed, width)
     kept = [c for c in range(width) if c not in gone]
     dealt = sites(table, seed=seed)
     experts = {s.id: s.knowledge["honest"] for s in sites(
@@ -318,7 +475,9 @@ def compute(sets: Sequence[str], seeds: Sequence[int], arms: Sequence[str], out:
                 path = out / f"{name}-{seed}-{arm.replace(' ', '_')}.json"
                 if path.exists():
                     continue
-                rows = coke(seed, arm) if name == "coke" else numbers(name, seed, arm)
+                most = stacking.MOST_COLUMNS if arm == "worth" else 0  # it takes as long again
+                with patch.object(stacking, "MOST_COLUMNS", most):
+                    rows = coke(seed, arm) if name == "coke" else numbers(name, seed, arm)
                 path.write_text(json.dumps({"set": name, "seed": seed, "arm": arm, "rows": rows}))
                 print(path.stem, flush=True)
 
@@ -342,15 +501,17 @@ def summary(cells: Cells) -> str:
     lines = []
     for name in dict.fromkeys(which for which, _ in cells):
         lacking, key = (LACKING, "ta") if name == "coke" else (WITHOUT, "rmse")
-        lines += [f"## {name}", "", "| arm | sites that lack | the others | 90 % hold (lack) | n |",
-                  "|---|---:|---:|---:|---:|"]  # fmt: skip
+        lines += [f"## {name}", "",
+                  "| arm | sites that lack | the others | 90 % hold (lack) | even | n |",
+                  "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
         arms = [arm for which, arm in cells if which == name]
         scale = 100.0 if name == "coke" else 1.0
         for arm in arms:
             of = cells[name, arm]
             parts = [_mean(of, key, there) * scale for there in _groups(lacking)]
-            holds = _mean(of, "coverage", lambda c, some=lacking: c in some)
-            lines.append(f"| {arm} | {parts[0]:.4g} | {parts[1]:.4g} | {100 * holds:.1f} | "
+            holds, even = (100 * _mean(of, what, lambda c, some=lacking: c in some)
+                           for what in ("coverage", "even"))  # fmt: skip
+            lines.append(f"| {arm} | {parts[0]:.4g} | {parts[1]:.4g} | {holds:.1f} | {even:.1f} | "
                          f"{len(of)} |")  # fmt: skip
         lines += ["", "| difference | sites that lack | the others | n |", "|---|---:|---:|---:|"]
         for one in arms:
@@ -399,10 +560,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/columns"))
     parser.add_argument("--summary", type=Path)
     parser.add_argument("--foresight", action="store_true", help="of the seeds, nothing trained")
+    parser.add_argument("--guess", action="store_true", help="which sites lack a column, by sums")
     parser.add_argument("--worth", action="store_true", help="of the columns, with many rows")
     asked = parser.parse_args()
     if asked.worth:
-        print(worth(parse_seeds(asked.seeds)))
+        for name in asked.sets.split(","):
+            seeds = parse_seeds(asked.seeds)
+            print(worth(seeds) if name == "coke" else numbers_worth(name, seeds), flush=True)
+        return
+    if asked.guess:
+        for alike in (True, False):
+            for even in (False, True):
+                share = guesses(parse_seeds(asked.seeds), alike=alike, even=even)
+                sites, count = (
+                    "alike" if alike else "that differ",
+                    "the same" if even else "by rows",
+                )
+                print(f"sites {sites}, each counts {count}: {100 * share:.0f} % of pairs named")
         return
     if asked.foresight:
         print(foresight(parse_seeds(asked.seeds)))

@@ -1,5 +1,6 @@
 """A deployed site without a column: the bits of one process, and nobody learns who it is."""
 
+import json
 import re
 
 import pytest
@@ -11,9 +12,11 @@ from fedlore.federation.kits.kit import init
 from fedlore.federation.settings import Federation, read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.models.own import baseline
+from fedlore.models.own.linear import Ridge
 
-from .inside import Inside, edited, small
-from .test_chosen import MENU, at_once, check_same
+from .inside import Inside, audit_lines, edited, small
+from .test_chosen import MENU, PRIVATE, at_once, check_same
 
 LACK = "logMF"
 FEATURE = re.compile(rf'\[\[features\]\]\nname = "{LACK}"\n(?:[^\[\n].*\n)*\n?')
@@ -66,6 +69,33 @@ def test_deployed_without_a_column_is_one_process_with_it_empty(
     folder = lacking(tmp_path / "fed", kind)
     Inside(folder, monkeypatch).train()
     check_same(folder, fitted)
+
+
+def test_what_a_column_is_worth_is_told_where_a_policy_allows_it(tmp_path, monkeypatch):
+    """By the second site alone; all of them hear the figure, and not whose it is."""
+    folder = lacking(tmp_path / "fed", "said")
+    edited(folder / "federation.toml", (MENU, PRIVATE), ("own = false", "own = true"))
+    monkeypatch.setattr(baseline, "_order_families", lambda *_: [Ridge("ridge")])  # one will do
+    homes = sorted((folder / "sites").iterdir())
+    edited(homes[1] / "site.toml", ("[policy]", f'[policy]\ncolumns = ["{LACK}", "Ro"]'))
+    Inside(folder, monkeypatch).train()
+    tables = [json.loads((home / "benefit.json").read_text()) for home in homes]
+    assert "columns" not in tables[0]  # of what it lacks it can say nothing, of others nobody asks
+    ((line,), (other,)) = (table["columns"] for table in tables[1:])
+    assert line["name"] == other["name"] == LACK and line["low"] < line["value"] < line["high"]
+    figures = [line[name] for name in ("value", "low", "high")]
+    assert [table["others"] for table in tables] == [{LACK: [figures]}] * 3
+    rows = map(json.loads, (folder / "scores.jsonl").read_text().splitlines())
+    assert [list(row.values())[1:] for row in rows if "column" in row] == [
+        [homes[1].name, LACK, *figures]
+    ]
+    told = {
+        home.name
+        for home in homes
+        for event in audit_lines(home)
+        if any("worth" in score for score in event.get("metrics", ()))
+    }
+    assert told == {homes[1].name}
 
 
 def test_a_federation_that_refuses_holes_is_refused_by_the_site_without(tmp_path):

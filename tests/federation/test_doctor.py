@@ -65,6 +65,7 @@ def test_all_is_well_but_for_a_server_that_does_not_run(home):
             "refuse",
         ),
         ("site.toml", "max_parameters = 10000000", "max_parameters = 9", "policy", "parameters"),
+        ("site.toml", '# columns = ["Ro"]', 'columns = ["Rp"]', "policy", "unknown feature 'Rp'"),
     ],
 )
 def test_what_is_wrong_is_named(home, file, old, new, name, says):

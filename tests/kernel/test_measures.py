@@ -1,6 +1,7 @@
 """Another measure of the same thing: limits and rules are wider by its error, exactly once."""
 
 import csv
+import re
 
 import numpy as np
 import onnxruntime as ort
@@ -173,7 +174,23 @@ BAD = {
     ),
     "nothing": (MEASURE.replace('"logMF"', '"logMf"'), "did you mean 'logMF'"),
     "twice": (MEASURE + MEASURE.replace("ddpm_b", "mm"), "equalled by 'ddpm_b' already"),
-    "no arithmetic": (MEASURE.replace("log10(", "system("), "unknown function 'system'"),
+    "no arithmetic": (
+        MEASURE.replace("log10(", "system("),
+        "feature 'ddpm_b': by = '0.93.system.* unknown function 'system'.* over 'ddpm_b' alone",
+    ),
+    "another column": (
+        MEASURE.replace("log10(ddpm_b)", "ash"),
+        "feature 'ddpm_b': by = .* unknown feature 'ash'.* over 'ddpm_b' alone",
+    ),
+    "a constant": (
+        MEASURE.replace("log10(ddpm_b)", "1"),
+        "feature 'ddpm_b': by = .* gives the same number for every row: say how 'logMF' follows",
+    ),
+    "its own name": (MEASURE.replace("ddpm_b", "ash"), "feature 'ash' is named twice, as itself"),
+    "an error as wide as the scope": (
+        re.sub("within = .*", "within = 99.0", MEASURE),
+        "feature 'ddpm_b': within = 99 is no less than the scope of 'logMF', .* say have = false",
+    ),
 }
 
 

@@ -52,6 +52,14 @@ def test_it_begins_with_the_answer_and_marks_nobody_among_ties(measure, said):
     assert "without federation with knowledge it would be" in html
 
 
+def test_columns_that_a_site_may_lack_stand_with_what_they_are_worth_here():
+    assert "Columns that a site may lack" not in benefit_page(told())
+    one = {"name": "<i>logMF", "value": 0.05, "low": -0.01, "high": 0.11}
+    html = benefit_page(told() | {"columns": [one]})
+    assert "Columns that a site may lack" in html and "<i>" not in html
+    assert "+5.0" in html and "-1.0 to +11.0" in html and "worth of a column" in html
+
+
 def test_the_page_stands_beside_its_table_and_is_its_owners(tmp_path):
     path = tmp_path / "benefit.json"
     path.write_text(json.dumps(told()))

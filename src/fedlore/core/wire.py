@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
@@ -239,13 +240,18 @@ def find_flaw(
 
 #: The scores that clients may report.
 SCORES = ("ta", "nll", "pov", "rmse", "mae", "r2")
+#: And what a column is worth to a site, by its place in the schema: value, and 95 % interval.
+WORTH = ("worth {}", "worth {} low", "worth {} high")
+#: Under which sites hear, by column, what others told: (s, 3), a site a row, without its name.
+TOLD = "worth"
 #: Besides: steps that a training took, and what encryption lost of a sum.
 _BESIDE = ("steps", "loss")
 
 
 def find_bad_metric(metrics: Mapping[str, float]) -> str | None:
     """Why the numbers beside an upload cannot be used, or None."""
-    if not {*metrics} <= {*SCORES, *_BESIDE}:
+    worths = {name for name in metrics if re.fullmatch(r"worth [0-9]{1,5}( low| high)?", name)}
+    if not {*metrics} - worths <= {*SCORES, *_BESIDE}:
         return "a metric that was not asked for"
     return None if all(map(math.isfinite, metrics.values())) else "a metric is not finite"
 

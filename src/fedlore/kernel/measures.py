@@ -43,6 +43,21 @@ def join_measures(features: Sequence[Feature]) -> tuple[Feature, ...]:
                 f"{where} has {'levels' if target.levels else 'dates'}, and a formula gives "
                 "numbers: name a feature that is a number"
             )
+        if one.name in found:
+            raise KnowledgeError(
+                f"feature '{one.name}' is named twice, as itself and as another measure of "
+                f"'{one.equals}': give one of them a name of its own, and its column"
+            )
+        if not target.have:
+            raise KnowledgeError(
+                f"{where} gives '{one.equals}' here, and that has have = false: leave have out"
+            )
+        if one.within >= target.high - target.low:
+            raise KnowledgeError(
+                f"feature '{one.name}': within = {one.within:g} is no less than the scope of "
+                f"'{one.equals}', {target.low:g} to {target.high:g}: that says nothing. Leave "
+                f"'{one.name}' out, and say have = false of '{one.equals}'"
+            )
         if target.name in owns:
             other = owns[target.name].name
             raise KnowledgeError(f"{where} is equalled by '{other}' already: leave one")
@@ -64,7 +79,18 @@ def split_measures(features: Sequence[Feature]) -> list[Feature]:
 
 def measure_tree(measure: Feature) -> Tree:
     """What a measure comes to, over a single column."""
-    return parse(measure.by, (Feature(measure.name),))
+    where = f"feature '{measure.name}': by = '{measure.by}'"
+    try:
+        tree = parse(measure.by, (Feature(measure.name),))
+    except KnowledgeError as error:
+        said = str(error).partition("\n")[0]
+        raise KnowledgeError(f"{where}: {said} (a formula over '{measure.name}' alone)") from None
+    if not columns_in(tree):
+        raise KnowledgeError(
+            f"{where} gives the same number for every row: say how '{measure.equals}' follows from "
+            f"'{measure.name}'"
+        )
+    return tree
 
 
 def widen_limit(

@@ -19,7 +19,7 @@ class BenefitLine:
 
 @dataclass(frozen=True)
 class Benefit:
-    """The private table of a site. Nothing of it is ever sent."""
+    """The private table of a site; of it others hear only what columns are worth, if it says so."""
 
     measure: str  # "accuracy" or "rmse"
     rows: int
@@ -31,6 +31,7 @@ class Benefit:
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities
     left_out: str = ""  # columns that it does not measure, members it lacks for its shapes' sake
+    columns: tuple[BenefitLine, ...] = ()  # what its own models would lose without one of these
 
     def value(self, name: str) -> float:
         """One line by name."""
@@ -39,8 +40,8 @@ class Benefit:
     def plain(self) -> dict[str, Any]:
         """As JSON would have it."""
         values = asdict(self)
-        left_out = values.pop("left_out")
-        return values | ({"left out": left_out} if left_out else {})
+        some = {"left out": values.pop("left_out"), "columns": values.pop("columns")}
+        return values | {name: value for name, value in some.items() if value}
 
 
 def say_gain(gain: BenefitLine, against: str, rows: int, measure: str) -> str:

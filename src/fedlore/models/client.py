@@ -178,6 +178,12 @@ class Client:
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
 
+    def without(self, column: int) -> "Client":
+        """The client as if it did not measure a column that may be missing; no rows to test on."""
+        data = self.data
+        x = _empty(data.x, column, self.knowledge.schema)
+        return replace(self, data=Examples(x, data.y, place=data.place), test=None, given=None)
+
     def with_knowledge(self, known: Knowledge) -> Self:
         """The client with another λ of the same expert, also in the rows that are told already."""
 
@@ -242,6 +248,11 @@ class NumberClient:
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
 
+    def without(self, column: int) -> "NumberClient":
+        """The client as if it did not measure a column that may be missing; no rows to test on."""
+        x = _empty(self.data.x, column, self.knowledge.schema)
+        return replace(self, data=Measured(x, self.data.y), test=None)
+
     def with_knowledge(self, known: Knowledge) -> Self:
         """The client with another λ of the same expert."""
         return replace(self, knowledge=known)
@@ -263,6 +274,19 @@ def _inputs(schema: Schema | None, x: Tensor, heard: int = 0) -> Inputs | None:
     if found is None or x.ndim != 2 or x.shape[1] != len(found.features) + heard:
         return None
     return found
+
+
+def raw_rows(x: Tensor, schema: Schema | None) -> Tensor:
+    """Rows as they were before they were encoded, if they were."""
+    inputs = inputs_of(schema)
+    return x if inputs is None else inputs.decode(x)
+
+
+def _empty(x: Tensor, column: int, schema: Schema | None) -> Tensor:
+    """Raw rows without the values of one column."""
+    x = raw_rows(x, schema).clone()
+    x[:, column] = torch.nan
+    return x
 
 
 def _is_annotated(data: Examples) -> bool:

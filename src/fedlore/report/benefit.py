@@ -39,6 +39,11 @@ _TERMS = {
     "cost of removing": "how much worse the ensemble would be without a member; below 0 it would "
     "be better",
 }
+_WORTH = {
+    "worth of a column": "how much worse the models that this site makes alone would be if it did "
+    "not measure the column: made anew from the same rows without it, where knowledge that needs "
+    "it is unknown; below 0 they would be better",
+}
 _READING = (
     "Every number stands on this site's own training rows, each predicted by models that had not "
     "seen it; the intervals are made to hold for 95 % of such drawings of rows. Members, weights "
@@ -76,11 +81,15 @@ def benefit_page(table: Mapping[str, Any]) -> str:
     if table.get("left out"):
         facts[say("left out")] = plain_text(table["left out"])
     ways = say("What each way is worth here")
-    sections = [Section(ways, (), (_ways(table), _members(table)))]
+    tables = [_ways(table), _members(table)]
     terms = _TERMS
+    if table.get("columns"):
+        tables.append(_columns(table))
+        terms = terms | _WORTH
+    sections = [Section(ways, (), tuple(tables))]
     if table.get("diagram"):
         sections.append(_reliability(table))
-        terms = _TERMS | (RELIABILITY if table["measure"] == "accuracy" else {})
+        terms = terms | (RELIABILITY if table["measure"] == "accuracy" else {})
     return page(
         say("What {site} gains by taking part", site=site),
         headline=_headline(table, site),
@@ -173,6 +182,21 @@ def _members(table: Mapping[str, Any]) -> TextTable:
     cost = "cost of removing it, points" if share else "cost of removing it, RMSE"
     head = [say(name) for name in ("member", "weight, %", cost)]
     return TextTable.of(say("Members of the ensemble"), head, body)
+
+
+def _columns(table: Mapping[str, Any]) -> TextTable:
+    share = table["measure"] == "accuracy"
+    body = [
+        (
+            plain_text(line["name"]),
+            _number(line["value"], share, "+"),
+            say("{low} to {high}", **{e: _number(line[e], share, "+") for e in ("low", "high")}),
+        )
+        for line in table["columns"]
+    ]
+    worth = "worth, points" if share else "worth, RMSE"
+    head = [say(name) for name in ("column", worth, "95 % interval")]
+    return TextTable.of(say("Columns that a site may lack"), head, body)
 
 
 def _show(name: object) -> str:

@@ -129,6 +129,11 @@ class SiteRows:
         orders = None if self.shapes is None else self.member.knowledge.orders
         return orders is None or orders.hears_prediction
 
+    def without(self, column: int) -> "SiteRows":
+        """The rows as if the site did not measure a column: empty, its knowledge silent on it."""
+        member = self.member.without(column).encode(self.common.scaler)
+        return SiteRows(member, self.common)
+
     @cached_property
     def folds(self) -> Tensor | None:
         """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""

@@ -20,7 +20,8 @@ from ...core.metrics import decide, row_costs
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
-from ...models.benefit import Benefit
+from ...models.benefit import Benefit, BenefitLine
+from ...models.client import raw_rows
 from ...models.ensemble import CorrectedMember, Ensemble, OneShotMember
 from ...models.own.baseline import (
     FOLDS,
@@ -32,6 +33,7 @@ from ...models.own.baseline import (
     own_numbers,
     own_order,
 )
+from ...models.own.limits import thin
 from ...models.own.members import NumberMember, OrderMember, mask_logits, within
 from ...models.own.mixture import (
     SHARED,
@@ -78,6 +80,7 @@ from .temperature import (
     weighed_rows,
 )
 
+MOST_VALUED, MOST_COLUMNS = 1_000, 10  # rows and columns of which a column's worth is told
 LOCAL_BEST, MIXTURE = "local best", "mixture"
 
 
@@ -262,7 +265,39 @@ def fit_ensemble(
         return SiteModel(None, found.stack.knowledge, found.finished)
     found.stack.start = start
     chosen = choose_members(found.members, found.stack, found.seen)
-    return found.stack.finish(chosen, found.finished)
+    model = found.stack.finish(chosen, found.finished)
+    assert model.benefit is not None
+    return replace(model, benefit=replace(model.benefit, columns=value_columns(rows, found.stack)))
+
+
+def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
+    """What the site's own models would lose without each column that may be missing elsewhere.
+
+    They are made anew from rows in which it is empty, where knowledge that needs it is unknown. A
+    site that lacks a column works as long as others, who can see when it answers.
+    """
+    schema, count = rows.member.knowledge.schema, len(stack.y)
+    if schema is None or not stack.own_losses:
+        return ()
+    if count > MOST_VALUED:
+        some = torch.arange(count)[thin(count, MOST_VALUED)]
+        rows = SiteRows(rows.member.select(some), rows.common)
+        stack = stack_of(rows, stack.candidate) or stack
+    empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
+    lost = [at for at, one in enumerate(schema.features) if one.may_miss][:MOST_COLUMNS]
+    if not lost:
+        return ()
+    errors, found = _own_errors(stack), []
+    for at in lost:
+        without = _own_errors(stack_of(rows.without(at), stack.candidate) or stack)
+        found.append(replace(gain_of(without, errors, stack.measure), name=schema.names[at]))
+    return tuple(line for at, line in zip(lost, found, strict=True) if not empty[at])
+
+
+def _own_errors(stack: Stack) -> Tensor:
+    """What the site's own models together miss of each row that they had not seen, (n,)."""
+    unseen = judge_unseen(stack.local(), stack.blend, own=stack.own_losses, rows=len(stack.y))
+    return stack.errors(unseen)
 
 
 def choose_members(

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
 from ...core.store import hold_lock, owner_only
 from ...core.tree import Payload
-from ...core.wire import Reply, Task, Transport
+from ...core.wire import TOLD, WORTH, Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together, start_run
 from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct, untried_candidates
@@ -314,7 +314,14 @@ class Session:
         rows, last = list(found.run.rows), found.run.round
         if not rows and entry is not None and entry.trial == self.main:
             rows = list(entry.run.rows)  # the main training had ended before a crash
-        rows += _final_scores(remote, found, seed=common.seed)
+        scores = _final_scores(remote, found, seed=common.seed, names=terms.schema.names)
+        for row in scores:
+            if "column" in row:
+                self.reports.line(
+                    "{site} tells that '{column}' is worth {worth:.3g} to it ({low:.3g} to "
+                    "{high:.3g})".format_map(row)
+                )
+        rows += scores
         rows += [{"round": last, "trial": n, "loss": x} for n, x in found.losses.items()]
         chosen = common.search_space.candidates[found.trial.candidate]
         rows.append({"round": last, "recipe": str(chosen)})
@@ -433,8 +440,13 @@ class Session:
         )
 
 
-def _final_scores(remote: Transport, found: Outcome, *, seed: int) -> list[Row]:
-    """What each site's own mixture does on its test rows, as far as its policy lets it say so."""
+def _final_scores(
+    remote: Transport, found: Outcome, *, seed: int, names: Sequence[str]
+) -> list[Row]:
+    """What each site's own mixture does on its test rows, as far as its policy lets it say so.
+
+    What its columns are worth to it, where it tells that, goes to all sites, without its name.
+    """
     task = Task(
         "evaluate",
         found.trial.rounds + 1,
@@ -443,9 +455,24 @@ def _final_scores(remote: Transport, found: Outcome, *, seed: int) -> list[Row]:
         trial=str(found.trial),
     )
     replies = sorted(remote.exchange(task, sorted(remote.clients())), key=lambda r: r.client)
-    return [
-        {"round": found.run.round, "client": r.client, **r.metrics} for r in replies if r.metrics
-    ]
+    found_rows: list[Row] = []
+    told: dict[str, list[list[float]]] = {}
+    for reply in replies:
+        scores = dict(reply.metrics)
+        for place, name in enumerate(names):
+            worth = [scores.pop(one.format(place)) for one in WORTH if one.format(place) in scores]
+            if len(worth) == len(WORTH):
+                told.setdefault(name, []).append(worth)
+                value, low, high = worth
+                row: Row = {"round": found.run.round, "site": reply.client, "column": name}
+                found_rows.append({**row, "worth": value, "low": low, "high": high})
+        if scores:
+            found_rows.append({"round": found.run.round, "client": reply.client, **scores})
+    if told:
+        sent = {name: torch.tensor(sorted(x), dtype=torch.float64) for name, x in told.items()}
+        for _ in remote.exchange(replace(task, sent={TOLD: sent}), sorted(remote.clients())):
+            pass
+    return found_rows
 
 
 def _describe_step(step: DoneStep, terms: Terms) -> str:

@@ -114,6 +114,7 @@ algorithms = {algorithms}  # likewise; those of other packages must be named to 
 filters = []                   # filters of other packages that may be loaded; empty: none
 sources = []                   # kinds of knowledge of other packages that may be loaded here
 metrics = ["ta", "nll", "pov", "rmse", "mae", "r2"]  # scores that may be reported; [] for none
+# columns = ["Ro"]             # features of which others may hear what they are worth here
 moments = true                 # give away sums and squares of the features for a common scaling
 max_parameters = 10000000      # of a model
 max_steps = 100000             # of local training in one task

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ...errors import FedloreError
+from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.findings import errors
 from ...knowledge.findings.checkup import check_file
 from ...models.own.baseline import missing_learners
@@ -176,6 +176,9 @@ def _terms(kit: Kit) -> str:
 
 def _policy(kit: Kit) -> str:
     policy, terms = kit.file.policy, kit.terms()
+    for name in policy.columns:
+        if name not in terms.schema.names:
+            raise ConfigError(f"[policy] columns: {unknown('feature', name, terms.schema.names)}")
     try:
         policy.refuse_terms(terms)
     except Refusal as refusal:

@@ -12,7 +12,7 @@ from ...bundle.ensemble import describe_ensemble, restore_ensemble
 from ...core.conformal import CoveragePromise
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
-from ...core.wire import LORE_TASKS, Reply, Task
+from ...core.wire import LORE_TASKS, TOLD, WORTH, Reply, Task
 from ...engine import Client, NumberClient, Recipe, Site, ready
 from ...engine.lore import LoreClient, SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
@@ -20,6 +20,7 @@ from ...knowledge.views import Recalibrated
 from ...models.client import Member, PersonalModel
 from ...models.tasks import Classification, Regression
 from ..journal import read_state, write_state
+from ..remote import Refusal
 from ..terms import Terms
 from .folder import Kit, Store, agree_schema
 
@@ -145,10 +146,13 @@ class LoreSite:
         """The reply to a task about the choice, None for those that every engine answers."""
         if task.kind in LORE_TASKS:
             return self._client.answer(task)
-        if task.kind != "evaluate" or task.sent:
+        if task.kind != "evaluate" or task.sent.keys() - {TOLD}:
             return None
         rows = len(self._rows.member.data)
-        return Reply(self._rows.id, task.round, {}, rows, self._scores())
+        if TOLD in task.sent:
+            self._take(task.sent[TOLD])
+            return Reply(self._rows.id, task.round, {}, rows)
+        return Reply(self._rows.id, task.round, {}, rows, self._scores() | self._worths())
 
     def done(self, task: Task, memory: Payload) -> None:
         """After the last round of a training whose network is needed again: what it left here."""
@@ -164,3 +168,28 @@ class LoreSite:
         about, payload = read_state(self._kit.path(PERSONAL))
         with torch.no_grad():
             return member.score(personal_of(self._kit, about, payload, self._terms))
+
+    def _worths(self) -> dict[str, float]:
+        """What its columns are worth here, of which the policy lets some be told."""
+        table, names = self._benefit(), self._terms.schema.names
+        return {
+            one.format(names.index(line["name"])): line[key]
+            for line in table.get("columns", ())
+            for one, key in zip(WORTH, ("value", "low", "high"), strict=True)
+        }
+
+    def _take(self, told: Params) -> None:
+        """Keep what other sites said that their columns are worth to them."""
+        table = self._benefit()
+        for name, rows in told.items():
+            if name not in self._terms.schema.names or rows.ndim != 2 or rows.shape[1] != 3:
+                raise Refusal("what columns are worth came for another column, or in another shape")
+        if table:
+            table["others"] = {name: rows.tolist() for name, rows in told.items()}
+            write_whole(self._kit.path(BENEFIT), json.dumps(table, indent=1), private=True)
+
+    def _benefit(self) -> dict[str, Any]:
+        """The site's own table of this run; empty where it has none."""
+        path = self._kit.path(BENEFIT)
+        table: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return table if table.get("run") == self._terms.run else {}

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ...algorithms import ALGORITHMS, Plan
 from ...core.models import MODELS
-from ...core.wire import SCORES, Task
+from ...core.wire import SCORES, WORTH, Task
 from ..remote import Refusal
 from ..terms import Terms, describe_difference, fedlore_version
 
@@ -32,6 +32,7 @@ class Policy:
     algorithms: tuple[str, ...] = ()  # likewise
     sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
     metrics: tuple[str, ...] = SCORES  # that may leave
+    columns: tuple[str, ...] = ()  # of which others may hear what they are worth here
     filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
     max_parameters: int = 10_000_000  # of a model
@@ -44,6 +45,13 @@ class Policy:
         """Raise the first reason not to take part; it names nothing that is private."""
         _raise_first(self._of_run(terms, task))
         self.refuse_terms(terms)
+
+    def scores(self, terms: Terms) -> set[str]:
+        """The names of all numbers about models that may be told under these terms."""
+        if not terms.privacy.scores:  # they stand on rows, and no privacy budget covers them
+            return set()
+        places = [place for place, n in enumerate(terms.schema.names) if n in self.columns]
+        return {*self.metrics, *(one.format(place) for one in WORTH for place in places)}
 
     def refuse_terms(self, terms: Terms) -> None:
         """Raise where terms are not to be agreed to, whatever is asked under them."""

@@ -234,9 +234,7 @@ class Worker:
         if wrong is not None:  # where numbers are not finite, training has diverged
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
-        # scores on test rows are covered by no privacy budget
-        scores = self._kit.file.policy.metrics if terms.privacy.scores else ()
-        allowed = ("steps",) if task.kind == "train" else scores
+        allowed = {"steps"} if task.kind == "train" else self._kit.file.policy.scores(terms)
         metrics = {k: v for k, v in reply.metrics.items() if k in allowed}
         finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
         if len(finite) < len(metrics):
