@@ -261,24 +261,31 @@ def test_the_linear_part_of_one_round_is_the_posterior_given_the_rest():
 @pytest.mark.parametrize("hears", [False, True])
 @pytest.mark.parametrize("start", ["none", "expert"])
 @pytest.mark.parametrize("bins", [None, Bins(-1.0, 6.0, K)], ids=["classes", "number"])
-def test_a_signed_line_says_what_the_one_shot_model_says(hears, start, bins):
-    """Where no sign is asked for and its basis is linear, of rows as they are measured."""
+@pytest.mark.parametrize("curve", [0.0, -1.0, 1.0], ids=["linear", "concave", "convex"])
+def test_a_signed_line_says_what_the_one_shot_model_says(hears, start, bins, curve):
+    """Where no sign is asked for but of one square, of rows as they are measured."""
     x, place = rows(3)
     y = place.round().long().clamp(0, K - 1)
     prior = torch.nn.functional.one_hot((y + 1).clamp(max=K - 1), K).float()
     scaler = Scaler(x.mean(0), x.std(0))
     known = Examples(scaler(x), y, prior=prior, allowed=torch.ones(len(y), K, dtype=torch.bool))
-    one_shot = OneShot(Basis("linear"), start=start, hears=hears)
+    one_shot = OneShot(Basis("squares" if curve else "linear"), start=start, hears=hears)
     features, begun, bend = one_shot.rows(known.x, prior, known.allowed, classes=K)
     held = OneShotRows(features, y.double() - begun, begun, bend)
     found = solve(held.sums(), one_shot.basis.groups(one_shot.columns(3)))
     common = Agreement(3, K, SearchSpace(), scaler=scaler, bins=bins)
-    signs = torch.full((3, 6), torch.nan, dtype=torch.float64)
-    signs[0] = 0.0  # any way, and nothing turns
+    signs = torch.full((4, 6), torch.nan, dtype=torch.float64)
+    signs[[0, 3]] = 0.0  # any way, and nothing turns
+    signs[3, 1] = curve
     line = sign_line(common, one_shot, held, found, signs)
     assert (line.hears, line.over) == (hears, start == "expert")
+    assert line.body.keeps(signs if hears else signs[:, :3])
     ways = torch.zeros(len(found.mean)).double()
     ways[4:] = torch.nan  # how far the expert is from the middle of the range is not asked
+    if curve:
+        squares = one_shot.columns(3)
+        ways[3 + hears :] = torch.nan
+        ways[squares + 1] = curve
     given = given_signs(found, ways)
     model = OneShotModel(one_shot, given, held.home(given), K)
     wanted, _ = model.normal(known.x, prior, known.allowed)

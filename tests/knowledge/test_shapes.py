@@ -96,8 +96,8 @@ def one(feature, effect, where="", turns=None):
         ),
         (
             [one("Ro", "concave")],
-            "no model can be held to 'Ro concave', only to directions: say raises or lowers (with "
-            "where, if in a part), or arch",
+            "'Ro concave' is for a number, since classes lie in an order without distances: say "
+            "raises or lowers (with where, if in a part), or arch",
         ),
         (
             [one("Ro", "arch", turns=1.4), one("Ro", "raises", "Ro < 1.5")],

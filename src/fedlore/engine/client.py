@@ -11,6 +11,7 @@ from ..core.lipschitz import lay_shapes
 from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..errors import FedloreError
+from ..knowledge.shapes.shape import refuse_bends
 from ..models.client import Client, score_rows
 
 
@@ -30,7 +31,10 @@ class Site:
 def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
     client = client.encode(scaler)
+    shapes = client.knowledge.shapes if client.injected else None
     try:
+        if shapes is not None:
+            refuse_bends(shapes)
         data = see_rows(client.injected, client.data, scaler, model)
         test = (
             None if client.test is None else see_rows(client.injected, client.test, scaler, model)

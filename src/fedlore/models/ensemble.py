@@ -31,6 +31,7 @@ class Ensemble:
     expert: float = 0.0  # w of the expert's own word, λ in the paper
     inverse_temperature: float = 1.0  # of classes: what the network's logits are multiplied by
     width: float = 0.0  # of a number, else 0: σ of what the mixture misses on rows it has not seen
+    once: bool = False  # members are mixed without the network, and only then moved into S(x)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.inverse_temperature < float("inf"):
@@ -82,6 +83,8 @@ class Ensemble:
         return self._numbers(network).probabilities(known)
 
     def _numbers(self, network: Tensor) -> NumberMixture:
+        if self.once:
+            return NumberMixture(self.members, self.weights, self.expert, self.width, once=True)
         members = (_NetworkMember(network), *self.members)
         return NumberMixture(members, self._all, self.expert, self.width)
 
@@ -96,8 +99,8 @@ class Ensemble:
 def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
     """The same mixture with another weight of the expert; the others share the rest as before."""
     others = (ensemble.network, *ensemble.weights)
-    if not any(others):  # nobody else had a part: the network takes it
-        others = (1.0, *ensemble.weights)
+    if not any(others):  # nobody else had a part: the network takes it, if it may be heard
+        others = (0.0, *(1.0 for _ in others[1:])) if ensemble.once else (1.0, *ensemble.weights)
     network, *weights = scale_weights(others, 1.0 - weight)
     return replace(ensemble, weights=tuple(weights), network=network, expert=weight)
 

@@ -44,8 +44,11 @@ class SiteRows:
     def client(self, candidate: Candidate) -> Client:
         """The site in the loop's terms; λ at prediction is 0 until it has chosen."""
         found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
-        trust = found.knowledge.trust if candidate.trusts else 0.0
-        return replace(found, knowledge=replace(found.knowledge, trust=trust, reliance=0.0))
+        known = found.knowledge
+        trust = known.trust if candidate.trusts else 0.0
+        shapes = None if known.shapes is None else known.shapes.directed
+        known = replace(known, trust=trust, reliance=0.0, shapes=shapes)
+        return replace(found, knowledge=known)
 
     @cached_property
     def plain(self) -> Client:
@@ -122,6 +125,11 @@ class SiteRows:
         scaler = self.common.scaler
         inputs = None if scaler is None or self.member.numeric else scaler.inputs
         return input_signs(self.member.knowledge, inputs)
+
+    @property
+    def linear(self) -> bool:
+        """Whether its shapes bend, which no network keeps: only its linear members count."""
+        return self.shapes is not None and bool(self.shapes.bends)
 
     @property
     def hears_expert(self) -> bool:
