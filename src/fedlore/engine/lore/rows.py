@@ -44,11 +44,8 @@ class SiteRows:
     def client(self, candidate: Candidate) -> Client:
         """The site in the loop's terms; λ at prediction is 0 until it has chosen."""
         found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
-        known = found.knowledge
-        trust = known.trust if candidate.trusts else 0.0
-        shapes = None if known.shapes is None else known.shapes.directed
-        known = replace(known, trust=trust, reliance=0.0, shapes=shapes)
-        return replace(found, knowledge=known)
+        trust = found.knowledge.trust if candidate.trusts else 0.0
+        return replace(found, knowledge=replace(found.knowledge, trust=trust, reliance=0.0))
 
     @cached_property
     def plain(self) -> Client:
