@@ -7,6 +7,8 @@ import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
 from fedlore.answers import Bins, Measured
+from fedlore.bundle import bundle_of
+from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.core.one_shot import (
     Basis,
@@ -53,6 +55,8 @@ TURNING = (
     FeatureShape("a", "arch", turns_at=0.5),
     FeatureShape("b", "valley", turns_at=(-0.5, 0.5)),
 )
+
+OPEN = (FeatureShape("a", "arch"), FeatureShape("b", "valley"))
 
 
 def shapes(bounds=None, said=TWO):
@@ -165,17 +169,19 @@ def test_a_trained_site_keeps_its_shapes_and_others_share_its_weights(task):
     assert all((steps >= -1e-4).all() for steps in steps_along_shapes(with_shapes))
 
 
-def worst_step(model):
-    """How far the answer goes against the turns of `TURNING`, in 100,000 pairs."""
+def worst_step(model, said=TURNING, predict=None):
+    """How far the answer goes against two shapes that turn, in 100,000 pairs."""
     draw, worst = torch.Generator().manual_seed(4), 0.0
-    for column, low, high, sign in ((0, 0.5, 0.5, 1), (1, -0.5, 0.5, -1)):
+    predict = predict or model.predict
+    for column, (shape, sign) in enumerate(zip(said, (1, -1), strict=True)):
+        low, high = shape.turns[0], shape.turns[-1]
         x, _ = rows(11, 25_000)
         for least, most, way in ((-9.0, low, sign), (high, 9.0, -sign)):
             other = 8 * torch.rand(len(x), generator=draw) - 4
             ends = x[:, column].clamp(least, most), other.clamp(least, most)
             a, b = x.clone(), x.clone()
             a[:, column], b[:, column] = torch.minimum(*ends), torch.maximum(*ends)
-            worst = min(worst, float((way * (model.predict(b) - model.predict(a))).min()))
+            worst = min(worst, float((way * (predict(b) - predict(a))).min()))
     return worst
 
 
@@ -185,6 +191,26 @@ def test_a_trained_site_keeps_arches_that_its_rows_contradict(task, engine):
     fitted = trained(engine, task, TURNING)
     assert worst_step(fitted.model("s1")) >= -1e-4
     assert worst_step(fitted.model("s0")) < -0.5  # the others are free to do otherwise
+
+
+@both_tasks
+@pytest.mark.parametrize("engine", ["local", "stacked"])
+def test_a_trained_site_keeps_arches_whose_turns_its_rows_gave(task, engine):
+    """As intervals; in its ONNX graph too."""
+    ort = pytest.importorskip("onnxruntime")
+    model = trained(engine, task, OPEN).model("s1")
+    said = model.knowledge.shapes.shapes
+    assert all(shape.estimated and len(shape.turns) == 2 for shape in said)
+    assert worst_step(model, said) >= -1e-4
+    bundle = bundle_of(model, "s1", schema=SCHEMA)
+    session = ort.InferenceSession(bundle_to_onnx(bundle).SerializeToString())
+    name = "number" if task == "number" else "class"
+
+    def graph(x):
+        (found,) = session.run([name], {"rows": x.double().numpy()})
+        return torch.from_numpy(found)
+
+    assert worst_step(model, said, graph) >= -1e-4
 
 
 def test_a_network_that_cannot_keep_them_is_refused_with_the_site():
