@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore.answers import Measured
-from fedlore.errors import KnowledgeError
+from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.answers import value
 from fedlore.kernel.expressions import parse
 from fedlore.kernel.knowledge import Bend, read_knowledge
@@ -157,10 +157,11 @@ def test_tables_bend_nowhere_and_say_where(tmp_path):
             "are two shapes of one feature in the same rows",
         ),
         ([shape("concave") + "turns_at = 2.0\n"], "'x concave' has no turn"),
+        (['[shape]\nfeature = "x"\n'], r"a source begins with the line \[\[shape.sources\]\]"),
     ],
 )
 def test_a_bend_that_cannot_be_kept_is_refused(tmp_path, parts, said):
-    with pytest.raises(KnowledgeError, match=said):
+    with pytest.raises(FedloreError, match=said):
         Knowledge.read(written(tmp_path, *parts))
 
 
