@@ -151,7 +151,8 @@ def curvature_rows(
             near = ROUNDING * (1 + np.abs(line))
             free = x[0] < x[2]
             for found in (low, high):
-                least, most = np.nanmin(found["lower"], 1), np.nanmax(found["upper"], 1)
+                least = np.where(np.isnan(found["lower"]), np.inf, found["lower"]).min(1)
+                most = np.where(np.isnan(found["upper"]), -np.inf, found["upper"]).max(1)
                 gap = found["number"] - least if bend.sign < 0 else most - found["number"]
                 free &= ~found["refused"] & (gap > near)
             free &= ~middle["refused"]
