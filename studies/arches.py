@@ -6,8 +6,10 @@ Four simulated coking plants each train the network of `studies.shapes`. CSR ove
 arch in the equations of the simulator, 48.6 (Ro - 1.20) - 88.6 (Ro - 1.20)², whose top lies at
 1.20 + 48.6 / (2 · 88.6) = 1.474. It is said truly (at that number, within an interval, without a
 turn, which the rows of each site then show), as the simple `raises` that most rows would allow, and
-turned round. A line a drawing is appended to arches.jsonl, and what is there is not run again;
-arches.md has paired differences.
+turned round. Beside it stands what a site could do alone without any shape: a ridge of scikit-learn
+over the expert, with and without the squares of both columns, moved into the range. A line a
+drawing is appended to arches.jsonl, and what is there is not run again; arches.md has paired
+differences.
 
 A clamped coefficient starts slowly: after the 40 rounds of `studies.shapes` sites of 20 rows are
 0.74 ± 0.29 points behind on the development drawings 0 to 7, after 100 rounds level with the same
@@ -20,6 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fedlore import Client, fit
 from fedlore.core.history import Row
@@ -31,6 +36,7 @@ from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants
 
 from .seeds import parse_seeds
+from .shape_rivals import expert_of, score_places
 from .shapes import PLAN, SITES, TESTED, known_of, plants_of, read_lines
 
 PEAK, BETWEEN = 1.474, (1.40, 1.55)
@@ -52,6 +58,10 @@ ARMS: dict[str, tuple[FeatureShape, ...]] = {
     "valley": (FeatureShape("Ro", "valley", turns_at=PEAK),),
     "early": (FeatureShape("Ro", "arch", turns_at=1.0),),  # false: it turns where it still rises
 }
+RIVALS: dict[str, tuple[str, ...]] = {  # columns whose squares a ridge gets, too
+    "own ridge": (),
+    "own ridge, squares": ("Ro", "Y"),
+}
 ROUNDS = 100
 LEAST = {"unknown": 40, "two unknown": 40}  # rows of a site, from which on they show a turn
 NAMED = ("arch", "valley", "early")
@@ -61,12 +71,27 @@ LINTED = (40, 80, 365)  # rows of a site, at which its data is asked
 def run(rows: int, seed: int, arm: str) -> list[float]:
     """One training: accuracy by site."""
     sites = [
-        Client(p.id, p.train, known_of(p.law.expert.text, ARMS[arm]), test=p.test)
+        Client(p.id, p.train, known_of(p.law.expert.text, ARMS.get(arm, ())), test=p.test)
         for p in plants_of(rows, seed)
     ]
+    if arm in RIVALS:
+        return [ridge_alone(site, RIVALS[arm]) for site in sites]
     model = lipschitz_mlp(len(COKE.classes), Shaping(len(COKE.names)), hidden=(32,), seed=seed)
     fitted = fit(sites, model, rounds=ROUNDS, plan=PLAN, seed=seed, evaluate=ROUNDS)
     return [row["ta"] for row in fitted.history if "ta" in row]
+
+
+def ridge_alone(site: Client, squared: Sequence[str]) -> float:
+    """The accuracy of a ridge over the expert on a site's own rows, with some squares."""
+    more = [COKE.names.index(name) for name in squared]
+    train, test = (
+        torch.cat([part.x, part.x[:, more].square()], 1).double().numpy()
+        for part in (site.data, site.test)
+    )
+    line = make_pipeline(StandardScaler(), RidgeCV([10.0**i for i in range(-3, 5)]))
+    line.fit(train, (site.data.y.double() - expert_of(site.data)).numpy())
+    said = expert_of(site.test) + torch.from_numpy(line.predict(test))
+    return score_places(said, site.test.y.double(), site, None)
 
 
 def linted(rows: int, seed: int, arm: str) -> list[float]:
@@ -95,7 +120,7 @@ def tables(lines: list[Row]) -> str:
         else:
             found.setdefault((line["train_rows"], line["arm"]), {})[line["seed"]] = line["named"]
     there = {line["arm"] for line in lines if "ta" in line}
-    arms = [arm for arm in ARMS if arm in there and arm != "without"]
+    arms = [arm for arm in (*ARMS, *RIVALS) if arm in there and arm != "without"]
     text = [f"| rows | drawings | without | {' | '.join(arms)} |", "|" + "---|" * (3 + len(arms))]
     for rows, by_seed in sorted(scores.items()):
         whole = [one for one in by_seed.values() if "without" in one]
@@ -121,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[20, 40, 80])
     parser.add_argument("--seeds", default="100-119")
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--arms", nargs="+", choices=[*ARMS, *RIVALS], default=[*ARMS, *RIVALS])
     parser.add_argument("--out", type=Path, default=Path("results/arches"))
     asked = parser.parse_args()
     torch.set_num_threads(1)

@@ -30,7 +30,7 @@ def score_rivals(
     for site in sites:
         x, at = site.data.x.double(), site.test.x.double()
         y, truth = (part.y.double() for part in (site.data, site.test))
-        start, begin = (_expert(part) for part in (site.data, site.test))
+        start, begin = (expert_of(part) for part in (site.data, site.test))
         signs = [0] * x.shape[1]
         for shape in site.knowledge.shapes:
             (piece,) = shape.pieces
@@ -38,7 +38,7 @@ def score_rivals(
         left = y - start
         said = (boost(x, left, at, None), boost(x, left, at, signs), ridge(x, left, at))
         for name, values in zip(RIVALS, said, strict=True):
-            found[name].append(_score(begin + values, truth, site, bins))
+            found[name].append(score_places(begin + values, truth, site, bins))
     return found
 
 
@@ -64,13 +64,16 @@ def ridge(x: Tensor, y: Tensor, at: Tensor) -> Tensor:
     return learner.fit(x, target, learner.settings[int(missed.argmin())])(at)[:, 0]
 
 
-def _expert(part: Examples | Measured) -> Tensor:
+def expert_of(part: Examples | Measured) -> Tensor:
     """The expert's place in each row, or 0 where there is none."""
     prior = getattr(part, "prior", None)
     return torch.zeros(len(part.x)).double() if prior is None else prior.argmax(1).double()
 
 
-def _score(said: Tensor, truth: Tensor, site: Client | NumberClient, bins: Bins | None) -> float:
+def score_places(
+    said: Tensor, truth: Tensor, site: Client | NumberClient, bins: Bins | None
+) -> float:
+    """Accuracy of places moved into the range and rounded, or RMSE of numbers."""
     if bins is not None:
         return float((said.clamp(bins.lower, bins.upper) - truth).square().mean().sqrt())
     allowed = site.test.allowed

@@ -109,7 +109,8 @@ def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
     place = f"[{where}] " if where else ""
     for name, value in values.items():
         if name not in fields:
-            raise ConfigError(place + unknown("key", name, fields))
+            more = f"; a source begins with the line [[{where}.sources]]" * ("sources" in fields)
+            raise ConfigError(place + unknown("key", name, fields) + more)
         for key in _misplaced(value, hints[name], fields):
             raise ConfigError(
                 f"{place}'{key}' stands below the line [{name}] and is read as a part of it: move "

@@ -7,6 +7,8 @@ import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
 from fedlore.answers import Bins, Measured
+from fedlore.bundle import bundle_of
+from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.core.one_shot import (
     Basis,
@@ -53,6 +55,8 @@ TURNING = (
     FeatureShape("a", "arch", turns_at=0.5),
     FeatureShape("b", "valley", turns_at=(-0.5, 0.5)),
 )
+
+OPEN = (FeatureShape("a", "arch"), FeatureShape("b", "valley"))
 
 
 def shapes(bounds=None, said=TWO):
@@ -165,17 +169,19 @@ def test_a_trained_site_keeps_its_shapes_and_others_share_its_weights(task):
     assert all((steps >= -1e-4).all() for steps in steps_along_shapes(with_shapes))
 
 
-def worst_step(model):
-    """How far the answer goes against the turns of `TURNING`, in 100,000 pairs."""
+def worst_step(model, said=TURNING, predict=None):
+    """How far the answer goes against two shapes that turn, in 100,000 pairs."""
     draw, worst = torch.Generator().manual_seed(4), 0.0
-    for column, low, high, sign in ((0, 0.5, 0.5, 1), (1, -0.5, 0.5, -1)):
+    predict = predict or model.predict
+    for column, (shape, sign) in enumerate(zip(said, (1, -1), strict=True)):
+        low, high = shape.turns[0], shape.turns[-1]
         x, _ = rows(11, 25_000)
         for least, most, way in ((-9.0, low, sign), (high, 9.0, -sign)):
             other = 8 * torch.rand(len(x), generator=draw) - 4
             ends = x[:, column].clamp(least, most), other.clamp(least, most)
             a, b = x.clone(), x.clone()
             a[:, column], b[:, column] = torch.minimum(*ends), torch.maximum(*ends)
-            worst = min(worst, float((way * (model.predict(b) - model.predict(a))).min()))
+            worst = min(worst, float((way * (predict(b) - predict(a))).min()))
     return worst
 
 
@@ -185,6 +191,26 @@ def test_a_trained_site_keeps_arches_that_its_rows_contradict(task, engine):
     fitted = trained(engine, task, TURNING)
     assert worst_step(fitted.model("s1")) >= -1e-4
     assert worst_step(fitted.model("s0")) < -0.5  # the others are free to do otherwise
+
+
+@both_tasks
+@pytest.mark.parametrize("engine", ["local", "stacked"])
+def test_a_trained_site_keeps_arches_whose_turns_its_rows_gave(task, engine):
+    """As intervals; in its ONNX graph too."""
+    ort = pytest.importorskip("onnxruntime")
+    model = trained(engine, task, OPEN).model("s1")
+    said = model.knowledge.shapes.shapes
+    assert all(shape.estimated and len(shape.turns) == 2 for shape in said)
+    assert worst_step(model, said) >= -1e-4
+    bundle = bundle_of(model, "s1", schema=SCHEMA)
+    session = ort.InferenceSession(bundle_to_onnx(bundle).SerializeToString())
+    name = "number" if task == "number" else "class"
+
+    def graph(x):
+        (found,) = session.run([name], {"rows": x.double().numpy()})
+        return torch.from_numpy(found)
+
+    assert worst_step(model, said, graph) >= -1e-4
 
 
 def test_a_network_that_cannot_keep_them_is_refused_with_the_site():
@@ -261,24 +287,31 @@ def test_the_linear_part_of_one_round_is_the_posterior_given_the_rest():
 @pytest.mark.parametrize("hears", [False, True])
 @pytest.mark.parametrize("start", ["none", "expert"])
 @pytest.mark.parametrize("bins", [None, Bins(-1.0, 6.0, K)], ids=["classes", "number"])
-def test_a_signed_line_says_what_the_one_shot_model_says(hears, start, bins):
-    """Where no sign is asked for and its basis is linear, of rows as they are measured."""
+@pytest.mark.parametrize("curve", [0.0, -1.0, 1.0], ids=["linear", "concave", "convex"])
+def test_a_signed_line_says_what_the_one_shot_model_says(hears, start, bins, curve):
+    """Where no sign is asked for but of one square, of rows as they are measured."""
     x, place = rows(3)
     y = place.round().long().clamp(0, K - 1)
     prior = torch.nn.functional.one_hot((y + 1).clamp(max=K - 1), K).float()
     scaler = Scaler(x.mean(0), x.std(0))
     known = Examples(scaler(x), y, prior=prior, allowed=torch.ones(len(y), K, dtype=torch.bool))
-    one_shot = OneShot(Basis("linear"), start=start, hears=hears)
+    one_shot = OneShot(Basis("squares" if curve else "linear"), start=start, hears=hears)
     features, begun, bend = one_shot.rows(known.x, prior, known.allowed, classes=K)
     held = OneShotRows(features, y.double() - begun, begun, bend)
     found = solve(held.sums(), one_shot.basis.groups(one_shot.columns(3)))
     common = Agreement(3, K, SearchSpace(), scaler=scaler, bins=bins)
-    signs = torch.full((3, 6), torch.nan, dtype=torch.float64)
-    signs[0] = 0.0  # any way, and nothing turns
+    signs = torch.full((4, 6), torch.nan, dtype=torch.float64)
+    signs[[0, 3]] = 0.0  # any way, and nothing turns
+    signs[3, 1] = curve
     line = sign_line(common, one_shot, held, found, signs)
     assert (line.hears, line.over) == (hears, start == "expert")
+    assert line.body.keeps(signs if hears else signs[:, :3])
     ways = torch.zeros(len(found.mean)).double()
     ways[4:] = torch.nan  # how far the expert is from the middle of the range is not asked
+    if curve:
+        squares = one_shot.columns(3)
+        ways[3 + hears :] = torch.nan
+        ways[squares + 1] = curve
     given = given_signs(found, ways)
     model = OneShotModel(one_shot, given, held.home(given), K)
     wanted, _ = model.normal(known.x, prior, known.allowed)

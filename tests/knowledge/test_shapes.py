@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore import Client, fit
+from fedlore import Client, NumberClient, fit
+from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.data import read_table
@@ -96,8 +97,8 @@ def one(feature, effect, where="", turns=None):
         ),
         (
             [one("Ro", "concave")],
-            "no model can be held to 'Ro concave', only to directions: say raises or lowers (with "
-            "where, if in a part), or arch",
+            "'Ro concave' is for a number, since classes lie in an order without distances: say "
+            "raises or lowers (with where, if in a part), or arch",
         ),
         (
             [one("Ro", "arch", turns=1.4), one("Ro", "raises", "Ro < 1.5")],
@@ -318,6 +319,10 @@ def test_a_turn_from_rows_does_not_go_with_noise_for_single_rows():
             privacy=dp,
             scale=False,
         )
+    known = Knowledge(schema=schema, shapes=SiteShapes(known.shapes.shapes, schema, (0.0, 2.0)))
+    numbers = NumberClient("s1", Measured(x, (2 - (x[:, 0] - 2).square()).clamp(0).double()), known)
+    with pytest.raises(KnowledgeError, match="client 's1': .* record level differential privacy"):
+        fit([numbers], lipschitz_mlp(3, Shaping(1)), bins=Bins(0.0, 2.0, 3), rounds=1, privacy=dp)
 
 
 FORMULA = '[[predict.sources]]\nformula = "{}"\nedges = [8, 10, 12]\n'

@@ -100,6 +100,10 @@ def test_the_rows_show_what_a_feature_does(tmp_path):
     open_ = arch | {"turns_at": None}  # the rows fall from the first on: no rise before a turn
     left, right = ask(app, "POST", "/api/effect", json=open_).json()["fits"]
     assert left["slope"] is None and 5 <= right["turn"] < 6 and right["slope"] < 0
+    (bend,) = ask(
+        app, "POST", "/api/effect", json=arch | {"effect": "concave", "turns_at": None}
+    ).json()["fits"]
+    assert (bend["sign"], bend["side"]) == (-1, "") and bend["error"] > 0  # of the square
     for wrong in (
         {"feature": "seam"},
         {"feature": "ash", "where": "ash >"},

@@ -144,7 +144,8 @@ def restore_ensemble(
     if left:
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in listed)
-    return Ensemble(tuple(members), weights, values.network, values.expert, **calibration)
+    sharp, width = calibration.get("inverse_temperature", 1.0), calibration.get("width", 0.0)
+    return Ensemble(tuple(members), weights, values.network, values.expert, sharp, width)
 
 
 def member_weights(ensemble: Ensemble, *, expert: float | None = None) -> dict[str, float]:

@@ -21,7 +21,7 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.document import Target, read_document
 from ..kernel.graph.ops import LARGEST
 from ..kernel.knowledge import HEARD, HEARD_OF_ORDER, HEARD_PLACES, Known
-from ..kernel.movement import prediction_moves
+from ..kernel.movement import prediction_bends, prediction_moves
 from ..kernel.schema import list_features
 from ..kernel.signature import holds, meaning_in
 from .certificate import digest, manifest
@@ -261,6 +261,7 @@ def _withheld(known: Known) -> bool:
     """
     speaks = bool(known.predict.sources or known.soft)
     proofs = [prediction_moves(known, shape) for shape in known.directions if speaks]
+    proofs += [prediction_bends(known, bend) for bend in known.bends if speaks]
     return any(found.status != "proved" for found in proofs)
 
 

@@ -37,7 +37,8 @@ class Facts:
     expert: float | None  # his weight in the answer, of classes; None: nobody predicts, or a number
     confusion: Any = None  # (k, k) as lists
     signature: Mapping[str, Any] | None = None
-    moves: Verdict | None = None  # of answers along the shapes
+    moves: Verdict | None = None  # of answers along the shapes that are directions
+    bends: Verdict | None = None  # of numbers along those that are concave or convex
     graph: Mapping[str, str] | None = None  # how its outputs are computed, hashed
     as_of: str | None = None  # the day that rules with dates were read as of
 
@@ -111,6 +112,8 @@ def claims_of(facts: Facts) -> list[dict[str, Any]]:
         found.append(_claim("prediction-inside", stays_inside(known), needed=needed, soft=soft))
     if facts.moves is not None:
         found.append(_claim("monotone", facts.moves, needed=False))
+    if facts.bends is not None:
+        found.append(_claim("curvature", facts.bends, needed=False))
     if facts.expert is not None and facts.expert > known.trust and known.row_trust is None:
         trust = facts.expert, known.trust  # of an ensemble; a network alone is refused
         found.append(_claim("trust-kept", Verdict("refuted"), needed=False, trust=trust))
@@ -164,6 +167,7 @@ _STRUCTURE = {
 TESTED = {
     "inside-range": "the definition of the model, whose code is not read here; a graph is proved",
     "monotone": "the knowledge's part is proved, the network's is not decided for all rows",
+    "curvature": "the knowledge's part is proved, the members' is not decided for all rows",
 }
 _DECIDED = {"proved": "in every row", "refuted": "not in this row", "unknown": "undecided"}
 _MONOTONE = {
@@ -173,6 +177,12 @@ _MONOTONE = {
     "same range it is so by structure",
     "unknown": "whether range, prediction and members all move the same way is undecided here; the "
     "network does by structure, of rows with the same range",
+}
+_CURVATURE = {
+    "proved": "structure: a sum of lines, of knees and squares whose weights have the sign of the "
+    "shape, and of what does not look at the feature; it is moved into the range last",
+    "refuted": "three rows on a line of which the middle one breaks it",
+    "unknown": "whether range, prediction and members all bend the same way is undecided here",
 }
 
 
@@ -197,8 +207,8 @@ def explain_claim(
         return (
             f"the expert weighs {own:g} in the answer, learned at the site; the file says {said:g}"
         )
-    if claim == "monotone":
-        return _MONOTONE[status]
+    if claim in ("monotone", "curvature"):
+        return (_MONOTONE if claim == "monotone" else _CURVATURE)[status]
     how = f"{_DECIDED[status]}, all sources together, over {boxes} boxes, rounding included"
     if soft:
         how = "what holds in most cases only is not counted"

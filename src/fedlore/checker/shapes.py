@@ -3,7 +3,8 @@
 A network of the kind `lipschitz` moves the place of a row as a shape says, for any weights; its
 bell has one width. What is left to show is that range and prediction move the same way: tables cell
 by cell, formulas in which the feature stands once, under sums, differences and constant factors;
-and of members beside the network that their weights and trees do.
+and of members beside the network that their weights and trees do. Where a number is concave or
+convex only the members speak: lines, knees and squares.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +16,20 @@ from ..kernel.answers import value
 from ..kernel.cells import single
 from ..kernel.expressions import columns_in
 from ..kernel.knowledge import HEARD_OF_ORDER, Known
-from ..kernel.movement import looks, prediction_moves, range_moves
+from ..kernel.movement import (
+    looks,
+    prediction_bends,
+    prediction_moves,
+    range_bends,
+    range_is_whole,
+    range_moves,
+)
 from ..kernel.prove import sample_rows
 from ..kernel.search import Verdict
 from .bundles import pick_tensors
 
 Array = Any  # of numpy
+_LARGEST = np.finfo(np.float32).max
 ROUNDING = 1e-5  # by which rounding may move a number in single precision
 
 
@@ -93,6 +102,67 @@ def monotone_rows(
     return moves, tested
 
 
+def curvature(
+    known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any] | None
+) -> Verdict:
+    """Whether a number is concave or convex as its shapes say, over the whole scope.
+
+    That is between rows in which it is not stopped at the end of its range that bends the other
+    way: the lower end of what is concave, the upper one of what is convex.
+    """
+    ensemble, unknown = header.get("ensemble"), Verdict("unknown")
+    columns = {bend.column for bend in known.bends}
+    if ensemble is None or ensemble["network"] != 0 or not ensemble["members"]:
+        return unknown
+    if not range_is_whole(known) or len(columns) < len(known.bends):
+        return unknown
+    if known.row_trust is not None and known.row_trust.columns & columns:
+        return unknown
+    if any(range_bends(known, bend).status != "proved" for bend in known.bends):
+        return unknown
+    speaks = bool(known.predict.sources or known.soft)
+    moves = all(prediction_bends(known, b).status == "proved" for b in known.bends if speaks)
+    moves = moves and all(
+        prediction_moves(known, one).status == "proved" for one in known.directions if speaks
+    )
+    if not moves and (ensemble["expert"] > 0 or known.row_trust is not None):
+        return unknown
+    return unknown if odd_member(known, header, tensors or {}, moves) else Verdict("proved")
+
+
+def curvature_rows(
+    known: Known, run: Callable[[Array], Mapping[str, Array]]
+) -> tuple[Verdict, int]:
+    """The same of a graph: the range by proof, members on so many rows; -1: some break it."""
+    whole = range_is_whole(known)
+    if not whole or any(range_bends(known, bend).status != "proved" for bend in known.bends):
+        return Verdict("unknown"), 0
+    tested = 0
+    for bend in known.bends:
+        first, drawn = sample_rows(known, 300, seed=5), sample_rows(known, 300, seed=6)
+        ends = np.sort(np.stack([first[:, bend.column], drawn[:, bend.column]]), axis=0)
+        three = [first.copy() for _ in range(3)]
+        for row, at in zip(three, (ends[0], ends.mean(0), ends[1]), strict=True):
+            row[:, bend.column] = at.astype(np.float32)
+        low, middle, high = (run(row) for row in three)
+        x = [row[:, bend.column].astype(np.float32).astype(np.float64) for row in three]
+        with np.errstate(all="ignore"):
+            line = low["number"] + (x[1] - x[0]) / (x[2] - x[0]) * (high["number"] - low["number"])
+            near = ROUNDING * (1 + np.abs(line))
+            free = x[0] < x[2]
+            for found in (low, high):
+                least = np.where(np.isnan(found["lower"]), np.inf, found["lower"]).min(1)
+                most = np.where(np.isnan(found["upper"]), -np.inf, found["upper"]).max(1)
+                gap = found["number"] - least if bend.sign < 0 else most - found["number"]
+                free &= ~found["refused"] & (gap > near)
+            free &= ~middle["refused"]
+            over = (bend.sign * (middle["number"] - line))[free]
+        if (over > near[free]).any():
+            return Verdict("refuted", tuple(three[1][free][over.argmax()].tolist())), -1
+        tested += int(free.sum())
+    return Verdict("proved"), tested
+
+
 def odd_member(
     known: Known, header: Mapping[str, Any], tensors: Mapping[str, Array], expert: bool
 ) -> str | None:
@@ -112,20 +182,29 @@ def odd_member(
 def _signs(known: Known, header: Mapping[str, Any], expert: bool) -> Array:
     """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed).
 
-    (3, i + h): of one that turns the direction before, and below it the ends of its turn.
+    (4, i + h): of one that turns the direction before, and below it the ends of its turn; last -1
+    where the number is concave in it, 1 where it is convex, 2 where only a line keeps what bends
+    before it is heard.
     """
     inputs = header.get("inputs")
     spots = spots_of(inputs, len(known.columns))
     wide = spots_of([*inputs, inputs[0]], len(inputs) + 1)[-1] if inputs else len(known.columns)
-    found = np.full((3, wide + HEARD_OF_ORDER), np.nan)
-    found[0] = 0.0
-    columns = [shape.column for shape in known.directions]
+    found = np.full((4, wide + HEARD_OF_ORDER), np.nan)
+    found[[0, 3]] = 0.0
+    bent = [bend.column for bend in known.bends]
+    columns = [*(shape.column for shape in known.directions), *bent]
+    for bend in known.bends:
+        found[3, spots[bend.column]] = bend.sign
     for shape in reversed(known.directions):  # so that the piece before the turn is the last
         found[0, spots[shape.column]] = shape.sign
         if shape.side:
             found[1 if shape.side == "<=" else 2, spots[shape.column]] = single(shape.turn)
     range_, both = known.range.sources, [*known.predict.sources, *known.range.sources]
     middle, place = (float(any(looks(s, c) for c in columns)) for s in (range_, both))
+    found[3, wide] = 2.0 if any(looks(both, column) for column in bent) else 0.0
+    if any(looks(range_, column) for column in bent):  # its middle need not bend as its end does
+        middle = np.nan
+        expert = expert and bool(known.predict.sources)  # nobody's place is the middle
     found[0, wide:] = place if expert else np.nan, middle, np.nan if middle else 0.0
     return found
 
@@ -143,15 +222,24 @@ def _keeps(one: Mapping[str, Any], own: Mapping[str, Array], signs: Array) -> bo
         return False
     used = signs if one["hears"] else signs[:, :-HEARD_OF_ORDER]
     if one["body"] in ("linear", "bent"):
-        weight, (first, start, end) = own["weight"][:, 0], used
+        weight, (first, start, end, bend) = own["weight"][:, 0], used
         ways = np.where(np.isnan(start), first, np.nan)
+        if one.get("quadratic"):  # of products only the squares of what bends
+            left, right = np.triu_indices(len(ways))
+            squares = np.where((np.abs(bend) == 1) & (ways == 0), bend, np.nan)
+            ways = np.concatenate([ways, np.where(left == right, squares[left], np.nan)])
         if one["body"] == "bent":
-            first, start, end = used[:, own["column"].astype(int)]
+            first, start, end, bend = used[:, own["column"].astype(int)]
             ways = np.where(np.isnan(start), first, np.nan)
             ways = np.where((own["low"] >= start) & (own["high"] <= end), 0.0, ways)
             ways = np.where(own["high"] <= start, first, ways)
             ways = np.where(own["low"] >= end, -first, ways)
-        if one.get("quadratic") or weight.shape != ways.shape or not (own["scale"] > 0).all():
+            # min(x, t) is concave, max(x, t) convex, what is kept between two ends neither
+            below, above = own["low"] <= -_LARGEST, own["high"] >= _LARGEST
+            knee = np.where(below, -bend, np.where(above, bend, np.nan))
+            knee = np.where((first * knee >= 0) & (bend != 2), knee, np.nan)
+            ways = np.where((bend == 0) | (below & above), ways, knee)
+        if weight.shape != ways.shape or not (own["scale"] > 0).all():
             return False
         return bool(np.where(np.isnan(ways), weight == 0, ways * weight >= 0).all())
     if one["body"] != "trees" or len(own["base"]) != 1 or (own["scale"] < 0).any():
@@ -168,7 +256,9 @@ def _trees_keep(own: Mapping[str, Array], signs: Array) -> bool:
     high = low.copy()
     for node in np.flatnonzero(feature >= 0)[::-1]:  # children lie behind their parents
         a, b = child[node], child[node] + 1
-        way, start, end = signs[:, feature[node]]
+        way, start, end, bend = signs[:, feature[node]]
+        if bend:  # steps are neither concave nor convex
+            return False
         if start == start:  # it turns: between the ends of its turn nothing is asked
             at = own["threshold"][node]
             way = way if at < start else -way if at >= end else 0.0

@@ -43,7 +43,7 @@ from .bundles import (
 from .certificate import FORMAT, TESTED, VERSION, Facts, digest, manifest, seal
 from .forms import Header
 from .graphs import Graph, graph_faults
-from .shapes import monotone, monotone_rows
+from .shapes import curvature, curvature_rows, monotone, monotone_rows
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,10 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     yield _line("certificate's hashes", hash_faults(content["graph"], content["files"]))
     if subject.is_file() and subject.suffix == ".onnx":
         graph = Graph(subject.read_bytes())
-        facts, rows = graph_facts(graph, content)
+        facts, untested = graph_facts(graph, content)
         yield _line("graph is the compiler's own", graph_faults(graph, facts.known, facts.expert),
                     f"{len(graph.layers)} nodes")  # fmt: skip
         yield _line("names in the graph", name_faults(graph, facts))
-        untested = {"monotone": rows}
     else:
         members = read_members(subject)
         facts = bundle_facts(members, content["graph"], as_of=content.get("as_of"))
@@ -154,7 +153,8 @@ def trust_faults(facts: Facts) -> list[str]:
     expert, least = facts.expert, facts.known.least_trust
     if expert is not None and (type(expert) not in (int, float) or not 0.0 <= expert <= 1.0):
         return [f"the expert weighs {expert}, which does not lie in [0, 1]"]
-    if expert is None or expert >= least or (facts.known.directions and expert == 0.0):
+    shaped = facts.known.directions or facts.known.bends
+    if expert is None or expert >= least or (shaped and expert == 0.0):
         return []
     return [f"the expert weighs {expert:g} in the answer, the knowledge demands {least:g} at least"]
 
@@ -219,26 +219,33 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
         header["confusion"],
         None if signed is None else read_json(signed, "signature.json"),
         monotone(known, header, tensors) if known.directions else None,
+        curvature(known, header, tensors) if known.bends else None,
         graph,
         as_of,
     )
 
 
-def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, int | None]:
-    """The same of a graph, and on how many rows its shapes were tested; -1: one broke them.
+def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, dict[str, int]]:
+    """The same of a graph, and on how many rows each claim of its shapes was tested; -1: one broke.
 
     What a graph does not say itself is taken from the certificate, to be held against its nodes.
     """
     texts = graph.knowledge()
-    as_of, moves, rows = certificate.get("as_of"), None, None
+    as_of = certificate.get("as_of")
     known = read_confused(texts, certificate["confusion"], as_of)
+    found: dict[str, tuple[Verdict, int]] = {}
     if known.directions:
-        moves, rows = monotone_rows(known, graph.run, certificate["expert"])
-        claimed = next(
-            (c["status"] for c in certificate["claims"] if c["claim"] == "monotone"), "proved"
-        )
-        if moves.status == "proved" and claimed == "unknown":  # less than what was found
-            moves = Verdict("unknown")
+        found["monotone"] = monotone_rows(known, graph.run, certificate["expert"])
+    if known.bends:
+        found["curvature"] = curvature_rows(known, graph.run)
+    claimed = {claim["claim"]: claim["status"] for claim in certificate["claims"]}
+    moves, bends = (
+        # less than what was found
+        Verdict("unknown")
+        if name in found and (found[name][0].status, claimed.get(name)) == ("proved", "unknown")
+        else found.get(name, (None,))[0]
+        for name in ("monotone", "curvature")
+    )
     facts = Facts(
         known,
         graph.metadata.get("fedlore.client", ""),
@@ -250,10 +257,11 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, in
         certificate["confusion"],
         certificate["signature"],
         moves,
+        bends,
         graph.digests(),
         as_of,
     )
-    return facts, rows
+    return facts, {name: rows for name, (_, rows) in found.items()}
 
 
 def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Known:

@@ -1,6 +1,7 @@
 """A client at work: its rows made ready for one recipe, its scores, and what it remembers."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,7 +12,9 @@ from ..core.lipschitz import lay_shapes
 from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..errors import FedloreError
-from ..models.client import Client, score_rows
+from ..knowledge.shapes.shape import refuse_bends
+from ..knowledge.shapes.turns import refuse_estimated
+from ..models.client import Client, Member, score_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,18 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     except FedloreError as error:
         raise type(error)(f"client '{client.id}': {error}") from None
     return Site(client, lesson, test)
+
+
+def check_shapes(member: Member[Any], *, noisy: bool) -> None:
+    """Refuse shapes that no network keeps by itself, or that noise on its gradients cannot hide."""
+    shapes = member.knowledge.shapes if member.injected else None
+    try:
+        if shapes is not None:
+            refuse_bends(shapes)
+        if shapes is not None and noisy:
+            refuse_estimated(shapes)
+    except FedloreError as error:
+        raise type(error)(f"client '{member.id}': {error}") from None
 
 
 def lesson_of(client: Client, data: Examples, classes: int, model: nn.Module) -> Lesson:

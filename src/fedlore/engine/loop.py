@@ -20,7 +20,6 @@ from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.wire import Reply, Task, Transport, find_flaw
 from ..errors import ConfigError, FedloreError
-from ..knowledge.shapes.turns import refuse_estimated
 from ..models.client import Client
 from ..privacy.dp.records import Records
 from .client import Memory, Site, ready, score
@@ -79,8 +78,6 @@ def answer(
         return replace(reply, metrics=score(site, buffer.model)), memory
     noisy = None
     if recipe.records is not None and task.kind == "train":  # what is finished stays at home
-        if site.client.injected and site.client.knowledge.shapes is not None:
-            refuse_estimated(site.client.knowledge.shapes)
         noisy = recipe.records.noisy(
             recipe.model, site.lesson, recipe.plan, recipe.algorithm, task.seed
         )

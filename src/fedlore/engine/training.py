@@ -33,6 +33,7 @@ from ..models.ensemble import Ensemble
 from ..models.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
+from .client import check_shapes
 from .loop import Local, Recipe, Run, Weights, federate, own_params, recall, scale_together
 from .stacked import Stacked
 from .stacked.params import Batch, StackedParams
@@ -395,6 +396,8 @@ def train(
         aggregate=aggregate_of(training.aggregate),
         records=None if privacy is None else privacy.records(rounds),
     )
+    for member in members:
+        check_shapes(member, noisy=recipe.records is not None)
     filters = training.filters(recipe, len(clients))
     recipe = replace(recipe, scaler=training.scaler(clients, filters, heard=task.heard_inputs))
     clients = [client.encode(recipe.scaler) for client in clients]

@@ -110,6 +110,8 @@ class Piece(NamedTuple):
 
 #: The direction before the turn, of effects that have one turn.
 TURNING: dict[str, int] = {"arch": 1, "valley": -1}
+#: Which way the slope itself moves, of effects that say that alone.
+BENDING: dict[str, int] = {"concave": -1, "convex": 1}
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,13 @@ class FeatureShape:
         return self.effect in TURNING and not self.turns
 
     @property
+    def bend(self) -> int:
+        """Which way the slope of a number moves with the feature; 0 where nothing is said of it."""
+        return BENDING.get(self.effect, 0)
+
+    @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The stretches of one direction that are known; nothing where no model can be held to it.
+        """The stretches of one direction that are known.
 
         Inside an interval of turns nothing is known, left and right of it all is.
         """

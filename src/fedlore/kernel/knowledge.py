@@ -97,6 +97,14 @@ class Direction(NamedTuple):
     turn: float = 0.0
 
 
+class Bend(NamedTuple):
+    """A shape that says how the slope of the number moves with a column: -1 down, 1 up."""
+
+    column: int
+    sign: int
+    shape: int  # which of the file's shapes it is
+
+
 class RowTrust(NamedTuple):
     """λ row by row: where the owner says it, and elsewhere what the site has learned."""
 
@@ -123,6 +131,7 @@ class Known:
     range: Side
     confusion: Array | None = None  # (k, k) of an expert who is heard through it
     directions: tuple[Direction, ...] = ()  # of features with a shape
+    bends: tuple[Bend, ...] = ()  # of features in which a number is concave or convex
     row_trust: RowTrust | None = None
     soft: tuple[Soft, ...] = ()  # ranges that hold in most cases only
     line: Line | None = None  # in place of classes
@@ -168,6 +177,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
         Side(predict, document.predict.combine, weights=weights),
         Side(ranges, document.range.combine, document.range.empty),
         directions=_read_directions(document),
+        bends=_read_bends(document),
         row_trust=rows,
         soft=tuple(one for _, soft in parts for one in soft),
         line=line,
@@ -286,7 +296,7 @@ def _read_directions(document: Document) -> tuple[Direction, ...]:
     found = []
     for place, one in enumerate(document.shape.sources):
         column = names.index(one.feature)
-        if not one.pieces:
+        if not one.pieces and not one.bend:
             raise KnowledgeError(f"no model can be held to '{one}'")
         for piece in one.pieces:
             region = _region(one.where, document) if one.where else None
@@ -295,6 +305,18 @@ def _read_directions(document: Document) -> tuple[Direction, ...]:
                 both = turn if region is None else ("and", region[1], turn)
                 region = ("where", both, ("number", 1.0), ("number", 0.0))
             found.append(Direction(column, piece.sign, region, place, piece.side, piece.turn))
+    return tuple(found)
+
+
+def _read_bends(document: Document) -> tuple[Bend, ...]:
+    """The features in which the number is said to be concave or convex, everywhere."""
+    names = [column.name for column in document.features]
+    found = []
+    for place, one in enumerate(document.shape.sources):
+        if one.bend:
+            if document.target is None or one.where:
+                raise KnowledgeError(f"no model can be held to '{one}'")
+            found.append(Bend(names.index(one.feature), one.bend, place))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .answers import numbers_of, said_of, sets_of, value
 from .cells import after, single
 from .expressions import Tree, columns_in, constant_of, numbers_in
-from .knowledge import Direction, Known, scope_of
+from .knowledge import Bend, Direction, Known, scope_of
 from .prove import always_defined, stays_inside
 from .schema import Feature
 from .search import Verdict
@@ -19,6 +19,7 @@ from .sources import is_soft
 
 Array = Any  # of numpy
 Keeps = Callable[[Known, Tree, Direction], bool]  # a formula moves as a shape says
+Bends = Callable[[Known, Tree, Bend], bool]  # a formula bends as a shape says
 _MOST = 200_000  # rows of a grid
 
 
@@ -117,6 +118,55 @@ def prediction_moves(known: Known, shape: Direction, keeps: Keeps = keeps_order)
         silenced = bool(known.range.sources) and known.conflict != "error"
     kept = all(keeps(known, source.tree, shape) for source in heard)
     kept = kept and (not silenced or stays_inside(known).status == "proved")
+    return Verdict("proved" if kept else "unknown")
+
+
+def keeps_line(known: Known, tree: Tree, bend: Bend) -> bool:
+    """Whether a formula is a line in a column, but for rounding, all over the scope.
+
+    A line is concave and convex; what bends is bounded by its slopes elsewhere.
+    """
+    line = _sign(tree, bend.column) is not None
+    return line and always_defined(tree, scope_of(known.columns)).status == "proved"
+
+
+def range_is_whole(known: Known) -> bool:
+    """Whether all that is allowed in a row is one interval: a gap would bend a number."""
+    side = known.range
+    tables = [source for source in side.sources if not source.trees]
+    rules = [one.outcome for table in tables for one in table.rules]
+    united = [table for table in tables if table.policy != "intersect" and len(table.rules) > 1]
+    united += side.sources if side.combine != "all" and len(side.sources) > 1 else []
+    return not united and all(one[-1] - one[0] + 1 == len(one) for one in rules)
+
+
+def range_bends(known: Known, bend: Bend, keeps: Bends = keeps_line) -> Verdict:
+    """Whether the end of the range that a number is stopped at bends as a shape says.
+
+    That is the upper end of what is concave, the lower one of what is convex: beyond the other one
+    nothing is promised.
+    """
+    side = known.range
+    if not looks(side.sources, bend.column):
+        return Verdict("proved")
+    moving = [source for source in side.sources if looks([source], bend.column)]
+    kept = side.empty == "error" and not _has_holes(known)
+    kept = kept and all(source.trees and source.crossed == "error" for source in moving)
+    ends = [one.upper if bend.sign < 0 else one.lower for one in moving] if kept else []
+    kept = kept and all(keeps(known, tree, bend) for tree in ends if tree is not None)
+    return Verdict("proved" if kept else "unknown")
+
+
+def prediction_bends(known: Known, bend: Bend, keeps: Bends = keeps_line) -> Verdict:
+    """Whether what the expert says bends as the shape says and nothing changes it on the way."""
+    sources = known.predict.sources
+    if not looks([*sources, *known.range.sources, *known.soft], bend.column):
+        return Verdict("proved")
+    heard = sources if known.predict.combine == "average" else sources[:1]
+    if is_soft(known) or _has_holes(known) or not all(source.trees for source in heard):
+        return Verdict("unknown")
+    kept = all(keeps(known, source.tree, bend) for source in heard)
+    kept = kept and (known.conflict == "error" or stays_inside(known).status == "proved")
     return Verdict("proved" if kept else "unknown")
 
 

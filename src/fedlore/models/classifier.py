@@ -29,6 +29,7 @@ from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
+from ..knowledge.shapes.shape import refuse_bends
 from ..knowledge.shapes.turns import refuse_unknown_turns
 from .answers import BLOCK, BOTH, EXPERT, MODEL, RANGE, Answers, in_scope
 from .ensemble import Ensemble, Spoken, with_expert
@@ -238,10 +239,12 @@ def admit_shapes(
     A network or a member that cannot keep the shapes is refused.
     """
     if known.shapes is None:
-        return ensemble
+        return replace(ensemble, once=False) if ensemble is not None else None
     refuse_unknown_turns(known.shapes)
-    said = ", ".join(map(str, known.shapes))
-    if not keeps_shapes(model):
+    said, bends = ", ".join(map(str, known.shapes)), known.shapes.bends
+    if bends and (ensemble is None or ensemble.network > 0.0 or not ensemble.members):
+        refuse_bends(known.shapes)
+    if known.shapes.directed is not None and not keeps_shapes(model):
         raise FedloreError(
             f"this network cannot keep the shapes ({said}): set [model] lipschitz = true at every "
             "site"
@@ -257,4 +260,5 @@ def admit_shapes(
                 "fitted again with them in the knowledge"
             )
     assert known.orders is not None
+    ensemble = replace(ensemble, once=bool(bends))
     return ensemble if known.orders.hears_prediction else with_expert(ensemble, 0.0)

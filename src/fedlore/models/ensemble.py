@@ -31,6 +31,7 @@ class Ensemble:
     expert: float = 0.0  # w of the expert's own word, λ in the paper
     inverse_temperature: float = 1.0  # of classes: what the network's logits are multiplied by
     width: float = 0.0  # of a number, else 0: σ of what the mixture misses on rows it has not seen
+    once: bool = False  # members are mixed without the network, and only then moved into S(x)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.inverse_temperature < float("inf"):
@@ -57,7 +58,8 @@ class Ensemble:
     def speak(self, network: Tensor, known: Any) -> "Spoken":
         """What each member says of rows, from the network's logits, or its number in S(x)."""
         if self.of_number:
-            return tuple(Said(n) for n in (network, *(m.number(known) for m in self.members)))
+            which = "free_number" if self.once else "number"
+            return tuple(map(Said, (network, *(getattr(m, which)(known) for m in self.members))))
         own = inject(guard(self.inverse_temperature * network), None, known.allowed)
         return tuple(Said(said) for said in (own, *(m.log_probs(known) for m in self.members)))
 
@@ -83,20 +85,22 @@ class Ensemble:
         return self._numbers(spoken).probabilities(known)
 
     def _numbers(self, spoken: "Spoken") -> NumberMixture:
+        if self.once:
+            return NumberMixture(spoken[1:], self.weights, self.expert, self.width, once=True)
         return NumberMixture(spoken, self._all, self.expert, self.width)
 
     def opinions(self, spoken: "Spoken", known: Any) -> Tensor:
         """What each member favours by itself, network first, (n, j): classes, or numbers."""
         if self.of_number:
-            return torch.stack([one.said for one in spoken], 1)
+            return torch.stack([within(one.said, known) for one in spoken], 1)
         return torch.stack([decide(one.said, None, known.signs) for one in spoken], 1)
 
 
 def with_expert(ensemble: Ensemble, weight: float) -> Ensemble:
     """The same mixture with another weight of the expert; the others share the rest as before."""
     others = (ensemble.network, *ensemble.weights)
-    if not any(others):  # nobody else had a part: the network takes it
-        others = (1.0, *ensemble.weights)
+    if not any(others):  # nobody else had a part: the network takes it, if it may be heard
+        others = (0.0, *(1.0 for _ in others[1:])) if ensemble.once else (1.0, *ensemble.weights)
     network, *weights = scale_weights(others, 1.0 - weight)
     return replace(ensemble, weights=tuple(weights), network=network, expert=weight)
 
@@ -112,6 +116,8 @@ class Said:
 
     def number(self, known: Measured) -> Tensor:
         return self.said
+
+    free_number = number
 
 
 Spoken = tuple[Said, ...]  # network first

@@ -25,7 +25,7 @@ from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.findings.data import Evidence, lint_coverage
-from ..knowledge.findings.shapes import slope_of
+from ..knowledge.findings.shapes import bend_of, slope_of
 from ..knowledge.regions import RowRegion
 from ..knowledge.shapes.shape import SiteShapes
 from ..knowledge.shapes.turns import find_turn
@@ -137,7 +137,11 @@ def draw_effect(checkup: Checkup, rows: Examples | Measured, shape: FeatureShape
     fits = []
     if shape.lacks_turn:
         shape = _estimate_turn(shape, schema, x, y)
-    for piece in shape.pieces or (Piece(0),):
+    if shape.bend:
+        here = x.isfinite().all(1)
+        slope, error = bend_of(x[here].double(), y[here], column) or (None, None)
+        fits.append({"slope": slope, "error": error, "sign": shape.bend, "side": "", "turn": 0.0})
+    for piece in shape.pieces or (() if shape.bend else (Piece(0),)):
         here = x.isfinite().all(1) & piece.covers(x[:, column].float())
         slope, error = slope_of(x[here].double(), y[here], column) or (None, None)
         side = {"sign": piece.sign, "side": piece.side, "turn": piece.turn}

@@ -52,11 +52,11 @@ def unknown_member(member: object) -> FedloreError:
 
 
 def shares_of(ensemble: Any) -> list[float]:
-    """The weights of network and members, which sum to 1."""
+    """The weights of network and members, which sum to 1; a network that is not heard has none."""
     weights = np.array([ensemble.network, *ensemble.weights])
-    total = weights.sum()
-    weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
-    return [float(weight) for weight in weights]
+    if not weights.sum() > 0:
+        weights = np.array([float(not ensemble.once), *(1.0 for _ in ensemble.weights)])
+    return [float(weight) for weight in weights / weights.sum()]
 
 
 def scale_nodes(build: Builder, x: Value, scaler: Scaler | None, name: str) -> Value:

@@ -299,7 +299,7 @@ def _cut_nodes(
         return [up, down, free]
     d = len(shapes.schema.features)
     places = columns_of_features(d, None if scaler is None else scaler.inputs)
-    for one in shapes:
+    for one in shapes.directed or ():
         column = shapes.schema.column(one.feature)
         here = np.zeros((1, wide), np.bool_)
         here[0, places[column]] = True

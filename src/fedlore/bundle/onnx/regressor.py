@@ -147,6 +147,7 @@ def _ensemble(
         odd = build.isnan(value) | build.op("IsInf", value)
         return nearest(build, cut.sets, build.where(odd, start, value))
 
+    once = ensemble.once  # members are mixed as they are
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
     shared: list[Value] = []  # the number of the one-shot model, which others may correct
 
@@ -162,7 +163,9 @@ def _ensemble(
         return shared[0]
 
     kinds: dict[type, Callable[[Any, str], Value]] = {
-        NumberMember: lambda member, name: within(own_number(member, name)),
+        NumberMember: lambda member, name: (
+            own_number(member, name) if once else within(own_number(member, name))
+        ),
         OneShotMember: one_shot,
         CorrectedMember: lambda member, name: within(shared[0] + own_number(member.own, name)),
     }

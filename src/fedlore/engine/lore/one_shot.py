@@ -1,9 +1,9 @@
 """What comes of the federation as members of a site's ensemble: the network, the one-shot model.
 
-Of a site with shapes the one-shot model is its linear part alone, with the signs they ask for:
-squares and products follow no order, and a width that grows away from the rows breaks it. So all
-weights but the linear ones are taken for 0, and those that go the wrong way too: what the others
-are then is the posterior given that, a linear model of one width.
+Of a site with shapes the one-shot model is its linear part alone, with the signs they ask for, and
+the squares of what is concave or convex: other squares and products follow no order, and a width
+that grows away from the rows breaks it. So all other weights are taken for 0, and those that go the
+wrong way too: what is left is the posterior given that, a model of one width.
 """
 
 import math
@@ -89,7 +89,7 @@ def sign_line(
     posterior: Posterior,
     signs: Tensor,  # of `input_signs`
 ) -> SignedLine | None:
-    """The linear part with the right signs; None where it cannot be a member.
+    """The linear part with the right signs, and squares; None where it cannot be a member.
 
     That is where the expert that it would be added to is withheld, bins of a number differ, or the
     range bends it: a range that narrows with a feature would break the order.
@@ -110,15 +110,21 @@ def sign_line(
     ways[:d] = plain[:d]
     if one_shot.hears:
         ways[d] = way
+    columns = one_shot.columns(d)
+    bends = (signs[3, :d] != 0) & (plain[:d] == 0)  # a square has no direction
+    bent = bends.nonzero()[:, 0] if one_shot.basis.terms != "linear" else bends.new_zeros(0).long()
+    ways[columns + bent] = signs[3, bent]
     found = given_signs(posterior, ways)
     home = rows.home(found)
     place, _ = leave_out(found, home, rows.features, rows.target)
     hears = one_shot.hears and way == way
     weight = found.mean[: d + 1] if hears else found.mean[:d]
+    squared = found.mean[columns + bent] / math.sqrt(2.0)  # of (z² - 1) / √2
     shift, spread = weight.new_zeros(d), weight.new_ones(d)
     if common.scaler is not None:
         shift, spread = common.scaler.shift.double(), common.scaler.spread.double()
     level = home.level - home.middle[: len(weight)] @ weight
+    level = level - home.middle[columns + bent] @ found.mean[columns + bent] - squared.sum()
     # one class or bin is `step` of what members name, and the first lies at `first`
     step, first = 1.0, 0.0
     if bins is not None:
@@ -131,7 +137,14 @@ def sign_line(
         weight = torch.cat([weight, weight.new_zeros(2)])
     over = one_shot.start == "expert"
     constant = step * level + (0.0 if over else middle)
-    body = Linear(shift, spread, step * weight[:, None], constant.reshape(1))
+    quadratic = len(bent) > 0
+    if quadratic:
+        pairs = torch.triu_indices(len(weight), len(weight))
+        products = weight.new_zeros(pairs.shape[1])
+        for column, value in zip(bent.tolist(), squared, strict=True):
+            products[(pairs == column).all(0)] = value
+        weight = torch.cat([weight, products])
+    body = Linear(shift, spread, step * weight[:, None], constant.reshape(1), quadratic)
     return SignedLine(body, hears, over, first + step * (rows.start + place))
 
 

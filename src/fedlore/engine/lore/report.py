@@ -144,9 +144,11 @@ def _without_shapes(site: SiteRows) -> list[str]:
     if site.shapes is None:
         return []
     shapes = ", ".join(map(str, site.shapes))
-    lost = ["own models with products of features"] if site.common.search_space.own else []
+    lost = ["the shared network"] if site.linear else []
+    lost += ["own models with products of features"] if site.common.search_space.own else []
     if site.common.search_space.one_shot is not None:
-        lost.append("all but the linear part of the one-shot federation")
+        squares = " and its squares" * site.linear
+        lost.append(f"all but the linear part{squares} of the one-shot federation")
     if site.member.knowledge.prediction is not None and not site.hears_expert:
         lost.append("the expert, who is not shown to move so")
     named = " and ".join([", ".join(lost[:-1]), lost[-1]] if len(lost) > 1 else lost)

@@ -124,6 +124,11 @@ class SiteRows:
         return input_signs(self.member.knowledge, inputs)
 
     @property
+    def linear(self) -> bool:
+        """Whether its shapes bend, which no network keeps: only its linear members count."""
+        return self.shapes is not None and bool(self.shapes.bends)
+
+    @property
     def hears_expert(self) -> bool:
         """Whether its expert may speak for himself: where there are shapes, if he keeps them."""
         orders = None if self.shapes is None else self.member.knowledge.orders

@@ -19,6 +19,7 @@ from ...core.inject import fill_trust, inject
 from ...core.metrics import decide, row_costs
 from ...core.one_shot import OneShot, OneShotModel, Posterior
 from ...core.tree import Params
+from ...errors import FedloreError
 from ...knowledge.models import Knowledge
 from ...models.benefit import Benefit, BenefitLine
 from ...models.client import raw_rows
@@ -243,7 +244,7 @@ def stack_members(
     stack = stack_of(rows, rows.common.candidate(trial))
     if stack is None:
         return StackedMembers(None, (), main, None, None)
-    members, seen, finished = judge_network(stack, main, folds)
+    members, seen, finished = judge_network(stack, main, () if rows.linear else folds)
     shared = [] if one_shot is None else stack.one_shot(*one_shot)
     members += [*shared, *stack.local()]
     if members and rows.hears_expert:
@@ -259,6 +260,12 @@ def fit_ensemble(
 
     Stacking by out-of-fold predictions, then one temperature or width on the same rows.
     """
+    if rows.linear and not any(one.model is not None for one in found.members):
+        said = ", ".join(str(one) for one in rows.shapes or () if one.bend)
+        raise FedloreError(
+            f"site '{rows.id}' has nothing that can be held to '{said}': no network can, and its "
+            "rows are too few for own models; leave the shape out there"
+        )
     if found.stack is None:
         return SiteModel(None, rows.member.knowledge)
     if not found.members:  # nothing is known of any row that was not learned from
@@ -310,7 +317,8 @@ def choose_members(
     site is better off without the others, it keeps its local best model.
     """
     rows, measure = len(stack.y), stack.measure
-    kept, shares = prune_members(members, stack.weigh(members, torch.ones(rows, dtype=torch.bool)))
+    weighed = stack.weigh(members, torch.ones(rows, dtype=torch.bool))
+    kept, shares = prune_members(members, weighed)
     unseen = partial(judge_unseen, own=stack.own_losses, rows=rows)
     mixed = unseen(members, stack.blend)
     costs = {}
@@ -319,7 +327,7 @@ def choose_members(
         costs[member.name] = gain_of(stack.errors(less), stack.errors(mixed), measure).value
     share = {member.name: w for member, w in zip(kept, shares, strict=True)}
     if NETWORK not in share:
-        part = SHARED
+        part = 0.0 if stack.site.linear else SHARED
         if seen is not None:
             with_it = torch.tensor([part, *((1.0 - part) * w for w in shares)], dtype=torch.float64)
             alone = torch.tensor(shares, dtype=torch.float64)

@@ -160,7 +160,8 @@ def train_lore(
     task = task_for(members, bins=bins)
     sites = _fit_sites(members, model, task)
     if shaped is None:
-        shaped = any(s.injected and s.knowledge.shapes is not None for s in sites)
+        shapes = [s.knowledge.shapes for s in sites if s.injected]
+        shaped = any(one is not None and one.directed is not None for one in shapes)
     common = _common(sites, training, model, search_space, bins, ordered, hidden, shaped, metric)
     dp = training.privacy is not None and training.privacy.dp is not None
     if dp:

@@ -14,6 +14,7 @@ from ...core.examples import Examples
 from ...core.tree import Payload
 from ...core.wire import SUMMED, TASK_KINDS, TRAININGS, Reply, Task, digest, find_flaw
 from ...engine import Client, Recipe, Site, answer, ready
+from ...engine.client import check_shapes
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ...models.tasks import Classification
@@ -277,6 +278,7 @@ class Worker:
                     part = LoreSite(self._kit, terms, text, client)
                 else:
                     task = terms.task() or Classification()
+                    check_shapes(client, noisy=recipe.records is not None)
                     part = PlainSite(self._kit, terms, text, task.enter(client), recipe)
             except FedloreError as error:
                 _log.error("%s", error)

@@ -52,12 +52,11 @@ def _side(
         yield Finding("warning", "shape-unknown", place, {"side": what, "shape": str(shape)})
         return
     column = schema.column(shape.feature)
-    low, high = (row[column] for row in order.pair)
+    low, high = order.pair[0][column], order.pair[-1][column]
     first = {name: _value(schema, i, order.pair[0][i]) for i, name in enumerate(schema.names)}
     args = {
         "side": what,
         "shape": str(shape),
-        "sign": next(p.sign for p in shape.pieces if p.covers(low) and p.covers(high)),
         "feature": shape.feature,
         "low": low,
         "high": high,
@@ -67,6 +66,12 @@ def _side(
             if c != column and order.pair[0][c] == order.pair[0][c]
         },
     }
+    if order.said is not None:
+        said, line = order.said
+        args |= {"at": order.pair[1][column], "said": said, "line": line, "bend": shape.bend}
+        yield Finding("warning", f"shape-bent-{what}", place, args, counterexample=first)
+        return
+    args["sign"] = next(p.sign for p in shape.pieces if p.covers(low) and p.covers(high))
     yield Finding("warning", f"shape-{what}", place, args, counterexample=first)
 
 
@@ -83,6 +88,8 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
     """
     if shapes is None:
         return
+    for shape in shapes.bends:
+        yield from _check_bend(shapes, shape, x, y, file)
     for shape, piece in shapes.pieces:
         column = shapes.schema.column(shape.feature)
         inside = shapes.region(shape, x, piece) & x.isfinite().all(1)
@@ -108,6 +115,26 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
             }
             yield Finding("warning", "shape-data", Place(file, column=shape.feature), args)
             break
+
+
+def _check_bend(
+    shapes: SiteShapes, shape: FeatureShape, x: Tensor, y: Tensor, file: str
+) -> Iterator[Finding]:
+    """The square of its feature in a fit that is linear in all others."""
+    whole, column = x.isfinite().all(1), shapes.schema.column(shape.feature)
+    x, y = x[whole].double(), y[whole].double()
+    found = bend_of(x, y, column)
+    if found is None or shape.bend * found[0] >= -_SURE * found[1]:
+        return
+    args = {
+        "shape": str(shape),
+        "feature": shape.feature,
+        "rows": len(x),
+        "slope": found[0],
+        "error": found[1],
+        "rises": found[0] > 0,
+    }
+    yield Finding("warning", "shape-data", Place(file, column=shape.feature), args, "bent")
 
 
 def check_turns(known: Knowledge, x: Tensor, y: Tensor, file: str) -> Iterator[Finding]:
@@ -138,6 +165,12 @@ def check_turns(known: Knowledge, x: Tensor, y: Tensor, file: str) -> Iterator[F
             if one.severity != "info" and one.args["shape"] in estimated:
                 yield one
     yield from check_shapes(placed.shapes, x, y, file)
+
+
+def bend_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:
+    """The weight of a column's square beside all columns, and its standard error."""
+    square = (x[:, column] - x[:, column].mean()).square()
+    return slope_of(torch.cat([x, square[:, None]], 1), y, x.shape[1])
 
 
 def slope_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:

@@ -23,12 +23,16 @@ from ...kernel.answers import value
 from ...kernel.cells import after, before, single
 from ...kernel.document import FeatureShape, Piece
 from ...kernel.expressions import Tree, columns_in, numbers_in
-from ...kernel.knowledge import Direction, Known, read_knowledge, scope_of
+from ...kernel.knowledge import Bend, Direction, Known, read_knowledge, scope_of
 from ...kernel.movement import (
     dominates,
+    keeps_line,
     keeps_order,
     numbers_rise,
+    prediction_bends,
     prediction_moves,
+    range_bends,
+    range_is_whole,
     range_moves,
     sets_rise,
 )
@@ -37,7 +41,7 @@ from ...kernel.search import BUDGET, Verdict, decide
 from ..missing import list_columns
 from ..views import Recalibrated
 from .shape import RANK, OrderFound, Orders, Pair, SiteShapes
-from .slopes import never_against
+from .slopes import never_against, never_bends_against
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
 FORMULA_BUDGET = 4_000  # boxes
 _LINES, _STEPS = 512, 24  # of a sample
 _FAR = 1e3  # beyond the last threshold, where the scope has no end
+_APART = (1, 2, 5)  # steps between three rows of a line
+_TREMBLE = 1e-4  # of a number: what rounding may bend
 
 #: What is said of rows: the range as classes or sets, the prediction as classes or numbers.
 _BothSides = tuple["Tensor | Sets | None", "Tensor | None"]
@@ -104,13 +110,22 @@ class _ShapedKnowledge:
     def orders(self) -> Orders:
         """The verdicts of all shapes."""
         each = list(enumerate(self.shapes.binding))
+        bends = self.shapes.bends
+        if bends and self.range is not None and (not self.known or not range_is_whole(self.known)):
+            raise KnowledgeError(
+                f"'{bends[0]}' does not go with a range that may have gaps, or is a program's: "
+                'say hit = "intersect" and combine = "all", or leave the shape out'
+            )
         return Orders(
             tuple(self._side(at, shape, 0, [self.range]) for at, shape in each),
             tuple(self._side(at, shape, 1, [self.prediction, self.range]) for at, shape in each),
+            tuple(bool(shape.bend) for _, shape in each),
         )
 
     def _side(self, at: int, shape: FeatureShape, side: int, asked: Sequence[Any]) -> OrderFound:
         """The range (0) or the prediction (1) along one shape: the worst of its pieces."""
+        if shape.bend:
+            return self._bent(at, shape, side, asked)
         pieces = [p for p in self.known.directions if p.shape == at] if self.known else []
         found = [
             self._piece(shape, piece, pieces[i] if pieces else None, side, asked)
@@ -168,6 +183,57 @@ class _ShapedKnowledge:
             return None
         at = int(here[int(bad[0])])
         return tuple(rows[at].tolist()), tuple(rows[at + 1].tolist())
+
+    def _bent(self, at: int, shape: FeatureShape, side: int, asked: Sequence[Any]) -> OrderFound:
+        """The range (0) or the prediction (1) along a shape that is concave or convex."""
+        schema, column = self.shapes.schema, self.shapes.schema.column(shape.feature)
+        sources = [model for model in asked if model is not None]
+        looked = any(column in list_columns(model, len(schema.features)) for model in sources)
+        if asked[0] is None or not looked:
+            return OrderFound("constant")
+        hints = set[float]()
+        if self.known is not None:
+            bend = next(one for one in self.known.bends if one.shape == at)
+            moves = prediction_bends if side else range_bends
+            if moves(self.known, bend, _keeps_bend).status == "proved":
+                return OrderFound("ordered")
+            for one in (self.known.range, self.known.predict)[: side + 1]:
+                for source in one.sources:
+                    hints |= {n for tree in source.trees for n in numbers_in(tree)}
+                    hints |= set() if source.trees else {*source.cuts(column)}
+        return self._look_bent(shape, *_draw_lines(schema, column, sorted(hints)), side)
+
+    def _look_bent(self, shape: FeatureShape, rows: Tensor, steps: int, side: int) -> OrderFound:
+        """Three rows of a line of which the middle one breaks the shape most, if any does."""
+        column = self.shapes.schema.column(shape.feature)
+        try:
+            found: Any = self.ask(rows)[side]
+        except KnowledgeError:  # rows that are refused: nothing is known of the others
+            found = None
+        if found is None:
+            return OrderFound("unknown")
+        said: Tensor = found
+        if not side:  # the end of the range that a number is stopped at
+            upper = found.upper.nan_to_num(nan=-math.inf).amax(1)
+            said = upper if shape.bend < 0 else found.lower.nan_to_num(nan=math.inf).amin(1)
+        x, y = (part.reshape(-1, steps) for part in (rows[:, column], said.double()))
+        verdict, missed = OrderFound("unknown"), _TREMBLE
+        for apart in _APART:  # near each other they show jumps, further apart knees
+            low, at, high = (slice(k * apart, steps - (2 - k) * apart) for k in range(3))
+            share = (x[:, at] - x[:, low]) / (x[:, high] - x[:, low])
+            line = y[:, low] + share * (y[:, high] - y[:, low])
+            off = shape.bend * (y[:, at] - line) / (1.0 + line.abs())
+            most = off.nan_to_num(nan=-math.inf).max()
+            if float(most) > missed:
+                here, first = divmod(int(off.nan_to_num(nan=-math.inf).argmax()), off.shape[1])
+                told, missed = (
+                    (float(y[here, first + apart]), float(line[here, first])),
+                    float(most),
+                )
+                begin = here * steps + first
+                three = tuple(tuple(rows[begin + k * apart].tolist()) for k in range(3))
+                verdict = OrderFound("broken", three, told)
+        return verdict
 
     def _rises(self, place: int, low: Any, high: Any) -> Tensor:
         """Whether what is said of rows rises from the first to the second, (n,) bool."""
@@ -232,6 +298,32 @@ def _keeps(known: Known, tree: Tree, shape: Direction) -> bool:
             else replace(whole, low=float(after(shape.turn)))
         )
     found = find_trend(tree, columns, shape.column, shape.sign, budget=FORMULA_BUDGET)
+    return found.status == "proved"
+
+
+def _keeps_bend(known: Known, tree: Tree, bend: Bend) -> bool:
+    """Whether a formula is defined all over the scope and its slope never moves the other way."""
+    if keeps_line(known, tree, bend):  # what the checker proves is known here too
+        return True
+    scope, column = scope_of(known.columns), bend.column
+    top = min(float(scope.high[column]), 1e6)
+
+    def broken(x: Any) -> Any:
+        rows = [x.copy() for _ in range(3)]
+        for share, row in zip((0.0, 0.5, 1.0), rows, strict=True):
+            row[:, column] += share * (top - x[:, column])
+        first, middle, last = (value(tree, row).astype(np.float64) for row in rows)
+        line = (first + last) / 2
+        return np.isnan(first) | (bend.sign * (middle - line) > _TREMBLE * (1 + np.abs(line)))
+
+    found = decide(
+        scope,
+        lambda boxes: never_bends_against(tree, column, bend.sign, boxes),
+        broken,
+        columns=sorted(columns_in(tree)),
+        marks=[sorted(numbers_in(tree))] * len(known.columns),
+        budget=FORMULA_BUDGET,
+    )
     return found.status == "proved"
 
 

@@ -2,21 +2,22 @@
 
 Inside its region, with everything else equal, more of the feature never moves the site's
 distribution over ordered answers the other way (first-order dominance). An arch or a valley has
-two directions, one on each side of where it turns.
+two directions, one on each side of where it turns. Of a number that is concave or convex the slope
+has one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.tensors import torch, without_gradient
 from ...errors import KnowledgeError
 from ...kernel.cells import single
-from ...kernel.document import TURNING, FeatureShape, Piece
+from ...kernel.document import BENDING, TURNING, FeatureShape, Piece
 from ...kernel.schema import Schema
 from ...words import Reason, phrase
 from ..regions import RowRegion
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 OrderStatus = Literal["constant", "ordered", "broken", "unknown"]
 RANK: tuple[OrderStatus, ...] = ("constant", "ordered", "unknown", "broken")  # the worst last
-Pair = tuple[tuple[float, ...], tuple[float, ...]]  # two rows that differ in one feature alone
+#: Two rows that differ in one feature alone, or three of which the middle one breaks a bend.
+Pair = tuple[tuple[float, ...], ...]
 
 _EARS: dict[OrderStatus, float] = {
     "constant": 0.0,  # it may enter with any sign
@@ -72,6 +74,8 @@ class SiteShapes:
         """
         way, start, end = torch.zeros_like(x), *x.new_full((2, *x.shape), torch.nan)
         for shape in self.binding:
+            if shape.bend:
+                continue
             column, here = self.schema.column(shape.feature), self.region(shape, x)
             way[:, column] = torch.where(here, float(shape.pieces[0].sign), way[:, column])
             if shape.turns:
@@ -83,6 +87,17 @@ class SiteShapes:
     def binding(self) -> tuple[FeatureShape, ...]:
         """Those that answers are held to: all but those of which rows have to say the turn."""
         return tuple(shape for shape in self.shapes if not shape.lacks_turn)
+
+    @property
+    def bends(self) -> tuple[FeatureShape, ...]:
+        """Those that are concave or convex: no network is held to them, linear members are."""
+        return tuple(shape for shape in self.shapes if shape.bend)
+
+    @property
+    def directed(self) -> SiteShapes | None:
+        """Those that a network can keep, which have a direction."""
+        rest = tuple(shape for shape in self.shapes if not shape.bend)
+        return replace(self, shapes=rest) if rest else None
 
     @property
     def pieces(self) -> tuple[tuple[FeatureShape, Piece], ...]:
@@ -127,11 +142,16 @@ class SiteShapes:
                 f"'{shape.feature}' {does} what has no order: say ordered = true where the "
                 "classes rise from the first to the last"
             )
-        if not shape.pieces and not shape.lacks_turn:
+        if shape.bend and self.bounds is None:
             raise KnowledgeError(
-                f"no model can be held to '{shape}', only to directions: say raises or lowers "
-                "(with where, if in a part), or "
+                f"'{shape}' is for a number, since classes lie in an order without distances: say "
+                f"raises or lowers (with where, if in a part), or "
                 f"{'arch' if shape.effect == 'concave' else 'valley'}"
+            )
+        if shape.bend and shape.where:
+            raise KnowledgeError(
+                f"'{shape}': the models that can be held to a bend know no regions; leave where "
+                "out, or say raises or lowers there"
             )
         low, high = single(feature.low), single(feature.high)
         for turn in shape.turns:
@@ -146,6 +166,9 @@ class SiteShapes:
         self._check_region(shape)
         for other in self.shapes[: self.shapes.index(shape)]:
             if other.feature == shape.feature:
+                both = {other.effect, shape.effect}
+                if both & {*BENDING} and both & {"raises", "lowers"}:
+                    continue  # it rises, and ever less so
                 same = (other.effect, other.turns) == (shape.effect, shape.turns)
                 if not same or shape.lacks_turn:  # rows may say two turns
                     self._check_apart(other, shape)
@@ -164,7 +187,7 @@ class SiteShapes:
     def _check_apart(self, one: FeatureShape, two: FeatureShape) -> None:
         """Refuse both directions at once, in a row of the scope."""
         both = f"'{two.feature}' raises and lowers"
-        if one.effect in TURNING or two.effect in TURNING:
+        if {one.effect, two.effect} & {*TURNING, *BENDING}:
             both = f"'{one}' and '{two}' are two shapes of one feature"
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
@@ -190,6 +213,7 @@ class OrderFound:
 
     status: OrderStatus
     pair: Pair | None = None  # rows that break it
+    said: tuple[float, float] | None = None  # of a bend: what the middle row says, and the line
 
     @property
     def kept(self) -> bool:
@@ -202,10 +226,25 @@ class Orders:
 
     ranges: tuple[OrderFound, ...]
     predictions: tuple[OrderFound, ...]
+    bent: tuple[bool, ...] = ()  # which of them are bends
 
     @property
     def range(self) -> OrderStatus:
-        return _worst(order.status for order in self.ranges)
+        """Along the directions."""
+        found = zip(self.ranges, self.bent, strict=True)
+        return _worst(order.status for order, bent in found if not bent)
+
+    @property
+    def range_stays(self) -> bool:
+        """Whether the ends of the range are the same all along the bends."""
+        found = zip(self.ranges, self.bent, strict=True)
+        return all(order.status == "constant" for order, bent in found if bent)
+
+    @property
+    def prediction_stays(self) -> bool:
+        """Whether what the expert says is the same all along the bends."""
+        found = zip(self.predictions, self.bent, strict=True)
+        return all(order.status == "constant" for order, bent in found if bent)
 
     @property
     def prediction(self) -> OrderStatus:
@@ -226,8 +265,21 @@ def ears_for(signs: Tensor, orders: Orders) -> Tensor:
     told = math.nan if middle != middle else max(middle, _EARS[orders.prediction])
     if _EARS[orders.prediction] != _EARS[orders.prediction]:
         told = math.nan
+    if not orders.range_stays:  # one of its ends may bend as the shape says, its middle does not
+        middle = math.nan
+        # who bends as the shape says always speaks; nobody's place is the middle
+        told = math.nan if orders.prediction == "constant" else told
     heard = signs.new_tensor([middle, told]).expand(len(signs), 2)
     return torch.cat([signs, heard], 1)
+
+
+def refuse_bends(shapes: SiteShapes) -> None:
+    """No network by itself is concave or convex, whatever its weights are."""
+    for shape in shapes.bends:
+        raise KnowledgeError(
+            f"no network can be held to '{shape}': say recipe = \"lore\", where a site's linear "
+            "members are, or raises, lowers or arch in place of it"
+        )
 
 
 def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
@@ -251,6 +303,9 @@ def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:
         there = ~value.isnan() & inside
         args = {"shape": str(shape), "feature": shape.feature, "kept": kept}
         said = [Reason("shape-silent", args)] * len(x)
+        if shape.bend:
+            bent = Reason("shape-bent", args | {"bend": shape.bend})
+            said = [bent if here else said[0] for here in there.tolist()]
         for piece in shape.pieces:
             here = (known.shapes.region(shape, x, piece) & there).nonzero()[:, 0].tolist()
             side = {"side": piece.side, "turn": piece.turn} if piece.side else {}

@@ -17,7 +17,7 @@ from ...core.metrics import row_costs
 from ...core.rng import key
 from ...errors import FedloreError
 from ...kernel.knowledge import HEARD_OF_ORDER
-from .bent import TurningLearner, cut_at_turns
+from .bent import TurningLearner, cut_inputs
 from .gaussian import GaussianLearner
 from .limits import HALVED_FROM, MOST_GAUSSIAN, MOST_TERMS, MOST_TRIED, once, thin
 from .linear import (
@@ -449,11 +449,11 @@ def _number_families(
 ) -> list[Family]:
     found: list[Family] = []
     bounds: tuple[float, ...] = ()
-    cut = None if signs is None else cut_at_turns(signs)
+    cut = None
     if signs is not None:  # products of inputs keep no signs
-        ways = signs[0] if cut is None else cut.way
-        found.append(SignedLinear(Ridge("ridge"), ways))
-        bounds = tuple(ways.tolist())
+        found.append(_signed(Ridge("ridge"), sight, signs))
+        cut = cut_inputs(signs)
+        bounds = tuple((signs[0] if cut is None else cut.way).tolist())
     else:
         found.append(Ridge("ridge"))
         if _terms(sight) <= MOST_TERMS:
@@ -461,18 +461,25 @@ def _number_families(
         if len(sight) <= MOST_GAUSSIAN:
             found.append(GaussianLearner("Gaussian process"))
     if has_trees():
-        found.append(ExtraTrees(FOREST, seed=seed, settings=leaves, signs=bounds))
-        found.append(BoostedTrees(BOOSTED, seed=seed, signs=bounds, rows=len(sight)))
-    return found if cut is None else [TurningLearner(one, cut) for one in found]
+        trees: list[Family] = [
+            ExtraTrees(FOREST, seed=seed, settings=leaves, signs=bounds),
+            BoostedTrees(BOOSTED, seed=seed, signs=bounds, rows=len(sight)),
+        ]
+        found += trees if cut is None else [TurningLearner(one, cut) for one in trees]
+    return found
+
+
+def _signed(line: Ridge | OrdinalLinear, sight: Sight, signs: Tensor) -> Family:
+    """A linear learner that keeps signs, on inputs that are cut where they turn or may bend."""
+    cut = cut_inputs(signs, sight.x)
+    if cut is None:
+        return SignedLinear(line, signs[0])
+    return TurningLearner(SignedLinear(line, cut.way), cut)
 
 
 def _order_families(sight: Sight, classes: int, seed: int, signs: Tensor | None) -> list[Family]:
     line = OrdinalLinear(_ORDINAL, classes)
-    first: Family = line
-    if signs is not None:
-        cut = cut_at_turns(signs)
-        first = SignedLinear(line, signs[0] if cut is None else cut.way)
-        first = first if cut is None else TurningLearner(first, cut)
+    first: Family = line if signs is None else _signed(line, sight, signs)
     return [first, *_number_families(sight, seed, signs)]
 
 

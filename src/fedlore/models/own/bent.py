@@ -1,9 +1,12 @@
 """Own learners at a site with an arch or a valley: its feature is cut where it turns.
 
 x becomes min(x, a), max(x, b), and between the ends of an interval x itself kept inside. Each of
-these has one direction, or none, so that what learns monotone functions learns arches.
+these has one direction, or none, so that what learns monotone functions learns arches. Where a
+number is concave or convex in x there is min(x, t) or max(x, t) at some t beside x: sums of these
+whose weights have one sign are all the concave lines with knots there, or all the convex ones.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .linear import Family, weights_keep
+from .linear import STRAIGHT, Family, weights_keep
 from .trees import Trees
 
 _LARGEST = torch.finfo(torch.float32).max
+_KNOTS = torch.arange(1, 8) / 8  # quantiles at which a line may bend
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +44,16 @@ class Bent:
 
     def ways(self, signs: Tensor) -> Tensor:
         """The direction that each column must have: 1, -1, 0 (free), NaN (no weight)."""
-        first, start, end = signs[:, self.column.long()]
+        first, start, end, bend = signs[:, self.column.long()]
         found = torch.where(start.isnan(), first, torch.nan)
         found = torch.where((self.low >= start) & (self.high <= end), 0.0, found)
         found = torch.where(self.high <= start, first, found)
-        return torch.where(self.low >= end, -first, found)
+        found = torch.where(self.low >= end, -first, found)
+        # min(x, t) is concave, max(x, t) convex, what is kept between two ends neither
+        below, above = self.low <= -_LARGEST, self.high >= _LARGEST
+        knee = torch.where(below, -bend, torch.where(above, bend, torch.nan))
+        knee = torch.where((first * knee >= 0) & (bend != STRAIGHT), knee, torch.nan)
+        return torch.where((bend == 0) | (below & above), found, knee)
 
     def keeps(self, signs: Tensor) -> bool:
         """Whether it moves as the signs say: read off its weights."""
@@ -74,14 +83,29 @@ class Cut:
         return int((self.column < inputs.shape[1]).sum())
 
 
-def cut_at_turns(signs: Tensor) -> Cut | None:
-    """How inputs with these signs are cut; None where none turns."""
-    if bool(signs[1].isnan().all()):
+def cut_inputs(signs: Tensor, inputs: Tensor | None = None) -> Cut | None:
+    """How inputs with these signs are cut; None where none turns or bends.
+
+    The knots of what bends lie evenly among these inputs; without any it is left out, since steps
+    do not bend.
+    """
+    if bool(signs[1].isnan().all()) and not bool(signs[3].any()):
         return None
     found: list[tuple[float, ...]] = []
-    for place, (way, start, end) in enumerate(signs.T.tolist()):
+    for place, (way, start, end, bend) in enumerate(signs.T.tolist()):
+        if bend and inputs is None:
+            found.append((place, 0.0, 0.0, math.nan))
+            continue
         if start != start:
             found.append((place, -_LARGEST, _LARGEST, way))
+            if bend and bend != STRAIGHT and inputs is not None and way == way:
+                # the kind of knee whose sign the direction allows
+                upper = way * bend > 0
+                knots = inputs[:, place].float().quantile(_KNOTS)
+                ends = [
+                    (t, _LARGEST) if upper else (-_LARGEST, t) for t in sorted({*knots.tolist()})
+                ]
+                found += [(place, *pair, bend if upper else -bend) for pair in ends]
             continue
         found.append((place, -_LARGEST, start, way))
         if start < end:

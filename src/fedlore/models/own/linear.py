@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .limits import thin
 
+STRAIGHT = 2.0  # of an input in which only a line keeps the bends of a number
 FLAT = 1e-9  # a column that varies less, in its own units, says nothing
 
 
@@ -38,12 +39,19 @@ class Linear:
         return products(z) if self.quadratic else z
 
     def keeps(self, signs: Tensor) -> bool:
-        """Whether it moves as the signs say, (3, i) of `input_signs`: read off its weights."""
-        return not self.quadratic and weights_keep(self.weight[:, 0], plain_ways(signs))
+        """Whether it moves as the signs say, (4, i) of `input_signs`: read off its weights."""
+        i, ways = signs.shape[1], plain_ways(signs)
+        if not self.quadratic:
+            return weights_keep(self.weight[:, 0], ways)
+        # of products only the squares of what bends, where that has no direction beside
+        squares = torch.where((signs[3].abs() == 1) & (ways == 0), signs[3], torch.nan)
+        first, second = torch.triu_indices(i, i)
+        every = torch.where(first == second, squares[first], torch.nan)
+        return weights_keep(self.weight[:, 0], torch.cat([ways, every]))
 
 
 def plain_ways(signs: Tensor) -> Tensor:
-    """The sign of each input, NaN of one that turns: (3, i) of `input_signs` -> (i,)."""
+    """The sign of each input, NaN of one that turns: (4, i) of `input_signs` -> (i,)."""
     return torch.where(signs[1].isnan(), signs[0], torch.nan)
 
 

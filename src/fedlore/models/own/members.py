@@ -21,7 +21,7 @@ from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
 from .bent import Bent
 from .gaussian import Waves
-from .linear import Linear, log_masses
+from .linear import STRAIGHT, Linear, log_masses
 from .trees import Trees
 
 
@@ -138,7 +138,11 @@ class NumberMember:
     width: float  # σ, in the units of the number
 
     def number(self, known: Measured) -> Tensor:
-        return within(_place(self, see_numbers(known)), known)
+        return within(self.free_number(known), known)
+
+    def free_number(self, known: Measured) -> Tensor:
+        """The number before it is moved into S(x), (n,)."""
+        return _place(self, see_numbers(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,19 +222,24 @@ def smooth_votes(votes: Tensor) -> Tensor:
 def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
     """For each input of a member and what it hears behind: 1, -1, 0 (free), NaN (withheld).
 
-    (3, i + h): where an input has an arch or a valley it is the direction before the turn, and the
-    ends of the turn stand below it, NaN elsewhere. A feature that raises here and lowers there in
-    another way is withheld: a member knows no regions.
+    (4, i + h): where an input has an arch or a valley it is the direction before the turn, and the
+    ends of the turn stand below it, NaN elsewhere. Last comes -1 where a number is concave in an
+    input, 1 where it is convex, 2 where only a line keeps what bends before it is heard, else 0. A
+    feature that raises here and lowers there in another way is withheld: a member knows no regions.
     """
     shapes, orders = known.shapes, known.orders
     if shapes is None or orders is None:
         return None
     d = len(shapes.schema.features)
-    found = torch.zeros(3, d if inputs is None else inputs.width, dtype=torch.float64)
-    found[1:] = torch.nan
+    found = torch.zeros(4, d if inputs is None else inputs.width, dtype=torch.float64)
+    found[1:3] = torch.nan
     places = columns_of_features(d, inputs)
     for column in shapes.columns:
-        own = [s for s in shapes if shapes.schema.column(s.feature) == column]
+        every = [s for s in shapes if shapes.schema.column(s.feature) == column]
+        own = [s for s in every if not s.bend]
+        found[3, places[column]] = float(sum(s.bend for s in every))
+        if not own:
+            continue
         if len({s.pieces for s in own}) > 1:
             found[0, places[column]] = torch.nan
             continue
@@ -238,12 +247,13 @@ def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
         found[0, places[column]] = float(pieces[0].sign)
         if len(pieces) > 1:
             ends = [single(piece.turn) for piece in pieces]
-            found[1:, places[column]] = found.new_tensor(ends)
+            found[1:3, places[column]] = found.new_tensor(ends)
     middle, told = ears_for(found.new_zeros(1, 0), orders)[0, -HEARD_PLACES:].tolist()
     # how wide a range is follows no order where its ends move
-    wide = 0.0 if orders.range == "constant" else torch.nan
-    heard = found.new_full((3, HEARD_OF_ORDER), torch.nan)
-    heard[0] = found.new_tensor([told, middle, wide])
+    wide = 0.0 if orders.range == "constant" and orders.range_stays else torch.nan
+    heard = found.new_full((4, HEARD_OF_ORDER), torch.nan)
+    heard[0], heard[3] = found.new_tensor([told, middle, wide]), 0.0
+    heard[3, 0] = 0.0 if orders.prediction_stays else STRAIGHT
     return torch.cat([found, heard], 1)
 
 

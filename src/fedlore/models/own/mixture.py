@@ -55,13 +55,15 @@ class NumberMixture:
     weights: tuple[float, ...]
     expert: float = 0.0
     width: float = 0.0  # σ of what the mixture misses on rows it has not seen
+    once: bool = False  # members are mixed as they are: moved one by one they would bend
 
     def __post_init__(self) -> None:
         _check(len(self.members), self.weights, self.expert)
 
     def number(self, known: Measured) -> Tensor:
         """Numbers inside S(x), (n,) float64."""
-        parts = torch.stack([m.number(known) for m in self.members]).unsqueeze(2)
+        which = "free_number" if self.once else "number"
+        parts = torch.stack([getattr(m, which)(known) for m in self.members]).unsqueeze(2)
         said = None
         if known.said is not None:
             said = known.said.nan_to_num(nan=0.0).unsqueeze(1)

@@ -81,6 +81,8 @@ class Trees:
         for _ in range(self.depth):  # leaves are told upwards, a level at a time
             low[inner] = torch.minimum(low[left], low[right])
             high[inner] = torch.maximum(high[left], high[right])
+        if bool(signs[3][feature[inner]].any()):  # steps are neither concave nor convex
+            return False
         way = ways_of_splits(signs, feature[inner], self.threshold[inner].double())
         rises, falls = high[left] <= low[right], low[left] >= high[right]
         return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
@@ -91,7 +93,7 @@ def ways_of_splits(signs: Tensor, feature: Tensor, threshold: Tensor) -> Tensor:
 
     Between the ends of an interval nothing is asked: no two rows of one side of it are parted.
     """
-    first, start, end = signs[:, feature]
+    first, start, end = signs[:3, feature]
     behind = torch.where(threshold >= end, -first, 0.0)
     found = torch.where(threshold < start, first, behind)
     return torch.where(start.isnan(), first, found)

@@ -16,7 +16,7 @@ export function shapeForms() {
     next ? make("p", {}, make("button", { id: "add-shape", onclick: () => desk.edit([{ path: ["shape", "sources", shapes.length], value: { feature: next, effect: "raises" } }], what()) }, say("shapes.add"))) : ""];
 }
 
-const EFFECTS = ["raises", "lowers", "arch", "valley"], turning = (effect) => effect === "arch" || effect === "valley";
+const EFFECTS = ["raises", "lowers", "arch", "valley"], BENDS = ["concave", "convex"], turning = (effect) => effect === "arch" || effect === "valley";
 const ends = (at) => (at === undefined || at === null ? [] : [at].flat());
 
 // a number, or the two ends of an interval in any writing; what is neither is left for the checks to name
@@ -33,9 +33,9 @@ function card(shape, path, numbers) {
   if (desk.now.data) show(shape, seen);
   return make("section", { class: "card", "aria-label": say("shapes.one", { feature: shape.feature }) }, make("h3", {}, say("shapes.one", { feature: shape.feature })),
     make("div", { class: "fields" }, field(say("shapes.feature"), choose(known, shape.feature, (v) => put("feature", v))),
-      field(say("shapes.effect"), choose(EFFECTS.map((v) => [v, say("shapes." + v)]), shape.effect, turn)),
+      field(say("shapes.effect"), choose((desk.now.schema?.number || BENDS.includes(shape.effect) ? [...EFFECTS, ...BENDS] : EFFECTS).map((v) => [v, say("shapes." + v)]), shape.effect, turn)),
       turning(shape.effect) ? field(say("shapes.turns"), turns, say("shapes.turns.help")) : ""),
-    formulaBox(say("shapes.where"), shape.where ?? "", (value) => put("where", value), true), seen,
+    BENDS.includes(shape.effect) && !shape.where ? "" : formulaBox(say("shapes.where"), shape.where ?? "", (value) => put("where", value), true), seen,
     make("p", {}, make("button", { onclick: () => desk.edit([{ path, value: null }], what()) }, say("formulas.remove"))));
 }
 
@@ -54,7 +54,8 @@ function drawEffect(said, shape) {
   const name = (v) => (classes.length ? classes[Math.max(0, Math.min(classes.length - 1, Math.round(v)))] : shown(v, 3));
   const known = said.fits.filter((f) => f.slope !== null);
   const against = known.some((f) => f.slope * f.sign < -3 * f.error);
-  const fit = (f) => (f.side ? `${shape.feature} ${f.side} ${shown(f.turn, 4)}: ` : "") + say(f.slope > 0 ? "shapes.rises" : "shapes.falls", { slope: shown(Math.abs(f.slope), 2), error: shown(f.error, 2) })
+  const kinds = BENDS.includes(shape.effect) ? ["shapes.up", "shapes.down"] : ["shapes.rises", "shapes.falls"];
+  const fit = (f) => (f.side ? `${shape.feature} ${f.side} ${shown(f.turn, 4)}: ` : "") + say(kinds[Number(f.slope <= 0)], { slope: shown(Math.abs(f.slope), 2), error: shown(f.error, 2) })
     + (f.slope * f.sign < -3 * f.error ? ` ${say("shapes.against")}` : "");
   const sentence = [say("shapes.seen", { rows: said.rows, groups: points.length }), ...known.map(fit)].join(" ");
   const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "plot", role: "img", "aria-label": say("shapes.curve", { feature: shape.feature }) },
