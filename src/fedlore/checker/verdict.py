@@ -215,7 +215,7 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
         texts,
         read_weights(members["weights.safetensors"]),
         read_target(texts),
-        float(expert) if known.line is None and (known.predict.sources or known.soft) else None,
+        _heard(known, float(expert)),
         header["confusion"],
         None if signed is None else read_json(signed, "signature.json"),
         monotone(known, header, tensors) if known.directions else None,
@@ -232,8 +232,9 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, in
     texts = graph.knowledge()
     as_of, moves, rows = certificate.get("as_of"), None, None
     known = read_confused(texts, certificate["confusion"], as_of)
+    expert = _heard(known, certificate["expert"])
     if known.directions:
-        moves, rows = monotone_rows(known, graph.run, certificate["expert"])
+        moves, rows = monotone_rows(known, graph.run, expert)
         claimed = next(
             (c["status"] for c in certificate["claims"] if c["claim"] == "monotone"), "proved"
         )
@@ -246,7 +247,7 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, in
         texts,
         graph.weights,
         read_target(texts),
-        certificate["expert"],
+        expert,
         certificate["confusion"],
         certificate["signature"],
         moves,
@@ -254,6 +255,11 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, in
         as_of,
     )
     return facts, rows
+
+
+def _heard(known: Known, expert: Any) -> Any:
+    """The expert's weight in the answer; None where nobody predicts a class."""
+    return expert if known.line is None and (known.predict.sources or known.soft) else None
 
 
 def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Known:
