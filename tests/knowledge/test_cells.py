@@ -1,6 +1,8 @@
 """Cells mean what an expert would expect, and nothing else is accepted."""
 
 import math
+from datetime import date
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -8,14 +10,29 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.cells import (
+    LONGEST,
+    MOST_ITEMS,
     Levels,
     NumberSpans,
+    Validity,
+    after,
+    before,
+    cut_line,
+    even_edges,
     format_condition,
     format_outcome,
     parse_condition,
+    parse_confidence,
+    parse_day,
     parse_outcome,
+    parse_set,
+    short,
+    single,
+    single_spans,
 )
 from fedlore.kernel.schema import Feature
+
+from .. import plain_reading
 
 ASH = Feature("ash", unit="%")
 COAL = Feature("coal", levels=("A", "B", "C", "A, B", "-", 'say "x"'))
@@ -184,3 +201,114 @@ def test_the_parser_never_fails_otherwise(text):
             parse_outcome(text, GRADES, kind)
         except KnowledgeError:
             pass
+
+
+WRITTEN = ["> 0.1", ">= 0.1", "< 0.1", "<= 0.1", "= 0.1", "0.1..0.3", "(0.1..0.3)", "[0.1..0.3)",
+           "not 0.1", "in < 0.1, > 0.3", "not (0.1..0.3]", "in 0.1, 0.3", "> 1e39", "< -1e39",
+           "in <= 0.1, > 0.1", "<= 16777217", "> 16777217", "(0.1..0.10000000149)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_single_precision_begins_and_ends_at_the_very_number(text):
+    """On each threshold and one number beside it, by the cell's own words read plainly."""
+    found = single_spans(parse_condition(text, ASH))
+    for written in (0.1, 0.3, 16777217.0, 3.4e38, -3.4e38, 0.0):
+        for value in (single(written), after(written), before(written)):
+            inside = any(first <= value <= last for first, last in found)
+            assert inside == plain_reading.holds(text, value), value
+    ends = [end for span in found for end in span]
+    assert ends == sorted(ends) and all(a[1] < before(b[0]) for a, b in pairwise(found))
+
+
+def test_levels_stay_apart_where_numbers_that_touch_are_one():
+    assert single_spans(Levels((0, 1, 3))) == ((0.0, 0.0), (1.0, 1.0), (3.0, 3.0))
+    touching = parse_condition("in [1..2), [2..3]", ASH)
+    assert single_spans(touching) == ((1.0, 3.0),) and len(touching.spans) == 1
+
+
+DAYS = [None, date(2025, 1, 1), date(2025, 1, 2), date(2025, 1, 3)]
+
+
+def test_a_stretch_holds_from_its_first_day_to_the_one_before_its_end():
+    for a, b, c, d in product(DAYS, repeat=4):
+        one, two = Validity(a, b), Validity(c, d)
+        days = [day for day in DAYS if day and (not a or a <= day) and (not b or day < b)]
+        assert [day for day in DAYS if day and one.holds(day)] == days
+        both = [day for day in days if two.holds(day)]
+        assert [day for day in DAYS if day and one.within(two).holds(day)] == both
+        assert one.empty == bool(a and b and b <= a)
+
+
+@pytest.mark.parametrize(
+    ("read", "taken", "value", "refused", "message"),
+    [
+        (parse_confidence, "1", 1.0, "1.01", r"between 0 and 1, got '1.01' \(0.0101 is 1.01 %\)"),
+        (parse_confidence, "100 %", 1.0, "100.5 %", "between 0 and 1, got '100.5 %'"),
+        (parse_confidence, "1", 1.0, "100", r"got '100' \(1 is 100 %\)"),
+        (parse_confidence, "1", 1.0, "101", "got '101'$"),
+        (parse_confidence, "0.001", 0.001, "0", "never holds"),
+        (parse_confidence, "0,5 %", 0.005, "-0.5", "is the share of cases"),
+        (parse_confidence, "in 1 out of 8 cases", 0.125, "0 of 9", "never holds"),
+        (parse_confidence, "3/4", 0.75, "3 of 0", "is the share of cases"),
+        (parse_confidence, "-", 1.0, "often", "is the share of cases .* 'often'"),
+        (parse_day, "2024-02-29", date(2024, 2, 29), "2025-02-29", "not a date: write it as"),
+        (parse_day, "2025-06-01", date(2025, 6, 1), "20250601", "not a date"),
+        (parse_set, "-", ((-math.inf, math.inf),), "> 8", "have their ends: .* got '> 8'"),
+        (parse_set, ">= 8", ((8.0, math.inf),), "< 8", "have their ends"),
+        (parse_set, "[8..12]", ((8.0, 12.0),), "(8..12]", "have their ends"),
+        (parse_set, "in 5..6, 8..9", ((5.0, 6.0), (8.0, 9.0)), "[8..12)", "have their ends"),
+        (parse_set, "in <= 5, 8..9", ((-math.inf, 5.0), (8.0, 9.0)), "not 3", "have their ends"),
+    ],
+)
+def test_the_last_that_is_taken_stands_beside_the_first_that_is_refused(
+    read, taken, value, refused, message
+):
+    assert read(taken) == value
+    with pytest.raises(KnowledgeError, match=message):
+        read(refused)
+
+
+def test_a_cell_is_as_long_and_a_list_as_many_as_they_may_be():
+    assert parse_condition("> 1" + " " * (LONGEST - 3), ASH) is not None
+    with pytest.raises(KnowledgeError, match="may have 1000 characters, .* has 1001"):
+        parse_condition("> 1" + " " * (LONGEST - 2), ASH)
+    many = [str(i) for i in range(MOST_ITEMS)]
+    assert len(parse_condition("in " + ", ".join(many), ASH).spans) == MOST_ITEMS
+    with pytest.raises(KnowledgeError, match="may have 100 entries"):
+        parse_condition("in " + ", ".join([*many, "-1"]), ASH)
+    quoted = [short("x" * n) for n in (60, 61)]
+    assert [len(one) for one in quoted] == [62, 62] and quoted[1].endswith("xxx...'")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "names", "text"),
+    [
+        ((0, 1), GRADES, "I, II"),
+        ((0, 1, 2), GRADES, "I..III"),
+        ((0, 2, 3), GRADES, "not II, V"),
+        ((0, 1, 3, 4), GRADES, "not III"),
+        ((0, 1, 2, 3, 4), GRADES, "all"),
+        ((0, 1, 2), ("all", "b", "c"), "all..c"),
+        ((1, 2), ("in a", "b", "c"), 'not "in a"'),
+        ((2,), GRADES, "III"),
+        ((0, 1, 2), ("a..b", "c", "d", "e"), "not e"),
+    ],
+)
+def test_an_outcome_is_written_in_the_shortest_way(outcome, names, text):
+    assert format_outcome(outcome, names, "range") == text
+    assert parse_outcome(text, names, "range") == outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["> 12", ">= 12", "< 12", "<= 12", "= 3", "[8..12)", "(8..12]", "in 3, 5", "in <= 0, > 0",
+     "in < 3, > 3", "in [1..2], 5, > 9"],
+)  # fmt: skip
+def test_a_cell_in_its_own_words_is_written_as_it_was(text):
+    assert format_condition(parse_condition(text, ASH), ASH) == text
+
+
+def test_even_edges_and_the_pieces_of_a_line_are_those_of_a_ruler():
+    assert even_edges(1, 3, 4) == (1.0, 1.5, 2.0, 2.5, 3.0)
+    found = cut_line([2, math.inf, 1, 2]).tolist()
+    assert found == [[-math.inf, 1], [1, 1], [1, 2], [2, 2], [2, math.inf]]

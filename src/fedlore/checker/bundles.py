@@ -152,6 +152,8 @@ def confusion_faults(rows: Any, known: Known, signature: Any) -> list[str]:
     """What is wrong with an expert's confusion matrix, whose rows are distributions."""
     if rows is None:
         return []
+    if known.line is not None:
+        return ["an expert on a number has no confusion of classes"]
     k = known.k
     numbers = all(type(v) in (int, float) for row in rows for v in row)
     if not numbers or [len(row) for row in rows] != [k] * k or not known.predict.sources:

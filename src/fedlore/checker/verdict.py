@@ -215,7 +215,7 @@ def bundle_facts(members: Mapping[str, bytes], graph: Any = None, *, as_of: Any 
         texts,
         read_weights(members["weights.safetensors"]),
         read_target(texts),
-        float(expert) if known.line is None and (known.predict.sources or known.soft) else None,
+        _heard(known, float(expert)),
         header["confusion"],
         None if signed is None else read_json(signed, "signature.json"),
         monotone(known, header, tensors) if known.directions else None,
@@ -233,9 +233,10 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, di
     texts = graph.knowledge()
     as_of = certificate.get("as_of")
     known = read_confused(texts, certificate["confusion"], as_of)
+    expert = _heard(known, certificate["expert"])
     found: dict[str, tuple[Verdict, int]] = {}
     if known.directions:
-        found["monotone"] = monotone_rows(known, graph.run, certificate["expert"])
+        found["monotone"] = monotone_rows(known, graph.run, expert)
     if known.bends:
         found["curvature"] = curvature_rows(known, graph.run)
     claimed = {claim["claim"]: claim["status"] for claim in certificate["claims"]}
@@ -253,7 +254,7 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, di
         texts,
         graph.weights,
         read_target(texts),
-        certificate["expert"],
+        expert,
         certificate["confusion"],
         certificate["signature"],
         moves,
@@ -262,6 +263,11 @@ def graph_facts(graph: Graph, certificate: Mapping[str, Any]) -> tuple[Facts, di
         as_of,
     )
     return facts, {name: rows for name, (_, rows) in found.items()}
+
+
+def _heard(known: Known, expert: Any) -> Any:
+    """The expert's weight in the answer; None where nobody predicts a class."""
+    return expert if known.line is None and (known.predict.sources or known.soft) else None
 
 
 def read_confused(texts: Mapping[str, str], rows: Any, as_of: Any = None) -> Known:

@@ -112,9 +112,8 @@ class ClassAnswers:
         """The answer to each row in few words: what the expert says, and what is possible."""
         found = []
         for row, refused in enumerate(self.refused.tolist()):
-            said, possible = self._say(row)
-            limited = f"{said} (possible: {possible})" if possible != "all" else said
-            found.append("contradiction" if refused else limited)
+            said, possible = ("contradiction", "all") if refused else self._say(row)
+            found.append(f"{said} (possible: {possible})" if possible != "all" else said)
         return found
 
     def _say(self, row: int) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from ..mixed import mixture
 from ..onnx.test_mixtures import CALM, known
 from ..onnx.worlds import EDGES, SCHEMA, rows
 from .forging import Site, helper, make, sha, sliver, to_array, to_tensor
+from .fuzzer import bases
 from .test_certificate import personal
 from .test_mixtures import mixed
 
@@ -601,3 +602,12 @@ def test_a_header_that_fedlore_would_not_write(site, model, change):
     made = site(model and model())
     made.header(change)
     assert refused(made, "bundle")
+
+
+@pytest.mark.parametrize(("key", "lie"), [("expert", 0.7), ("confusion", np.eye(15).tolist())])
+def test_a_graph_of_a_number_states_nothing_of_an_expert_on_classes(tmp_path, key, lie):
+    (base,) = bases(tmp_path, ["number-tables"])
+    made = base.take(base.site.folder)
+    assert made.certificate[key] is None and made.outcome("graph")[0].code == 0
+    made.certificate[key] = lie
+    assert refused(made, "graph", anew=False)

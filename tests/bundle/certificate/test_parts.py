@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedlore.checker.bundles import (
 from fedlore.checker.certificate import Facts, claims_of, sum_up
 from fedlore.checker.graphs import Graph, graph_faults
 from fedlore.checker.layers import crossing, infer_shapes
-from fedlore.checker.shapes import monotone
+from fedlore.checker.shapes import _trees_keep, monotone
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.search import Verdict
@@ -319,3 +320,73 @@ def test_shapes_are_claimed_where_they_were_looked_at():
 def test_a_verdict_is_that_of_the_worst_needed_claim(words, verdict):
     needed = [{"status": word, "needed": True} for word in words]
     assert sum_up(needed) == sum_up([*needed, {"status": "refuted", "needed": False}]) == verdict
+
+
+def grown(draw, depth):
+    """A drawn tree as a member stores it, and nested: input, threshold, left, right."""
+    feature, child, threshold, leaves = [-2], [-2], [0.0], []
+
+    def grow(node, depth):
+        if depth == 0 or draw.random() < 0.3:
+            feature[node], child[node] = -1, len(leaves)
+            leaves.append(float(draw.randint(0, 3)))
+            return leaves[-1]
+        at, pair = draw.randint(0, 1), len(feature)
+        feature[node], child[node], threshold[node] = at, pair, float(draw.randint(0, 4))
+        for some, empty in ((feature, -2), (child, -2), (threshold, 0.0)):
+            some += [empty, empty]
+        return at, threshold[node], grow(pair, depth - 1), grow(pair + 1, depth - 1)
+
+    whole = grow(0, depth)
+    values = np.array(leaves)[:, None]
+    made = {"feature": feature, "child": child, "threshold": threshold, "values": values}
+    return {name: np.asarray(some) for name, some in made.items()}, whole
+
+
+def leaves_of(tree):
+    return (
+        [leaf for part in tree[2:] for leaf in leaves_of(part)] if type(tree) is tuple else [tree]
+    )
+
+
+def keeps(tree, ways):
+    """At each split no leaf below the threshold lies beyond any above it."""
+    if type(tree) is not tuple:
+        return True
+    way, left, right = ways(*tree[:2]), leaves_of(tree[2]), leaves_of(tree[3])
+    fine = (
+        way == 0 or (way > 0 and max(left) <= min(right)) or (way < 0 and min(left) >= max(right))
+    )
+    return fine and keeps(tree[2], ways) and keeps(tree[3], ways)
+
+
+TURN = (1.0, 3.0)  # between these ends nothing is asked
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0, np.nan])
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_tree_keeps_a_shape_where_each_of_its_splits_does(sign, turns):
+    draw, found = random.Random(f"{sign} {turns}"), set()
+    ends = TURN if turns else (np.nan, np.nan)
+    signs = np.array([[sign, 0.0], [ends[0], np.nan], [ends[1], np.nan]])
+
+    def ways(at, threshold):
+        if at == 1:
+            return 0.0
+        if not turns:
+            return sign
+        return sign if threshold < ends[0] else -sign if threshold >= ends[1] else 0.0
+
+    for _ in range(300):
+        own, whole = grown(draw, 3)
+        found.add(keeps(whole, ways))
+        assert _trees_keep(own, signs) == keeps(whole, ways)
+    assert found == ({True} if sign == 0.0 else {True, False})
+
+
+def test_a_tree_that_leads_back_to_itself_is_not_followed():
+    own = {"feature": np.array([0, -1, -1]), "threshold": np.zeros(3),
+           "values": np.array([[0.0], [1.0]])}  # fmt: skip
+    signs = np.array([[1.0], [np.nan], [np.nan]])
+    assert _trees_keep(own | {"child": np.array([1, 0, 1])}, signs)
+    assert not _trees_keep(own | {"child": np.array([0, 0, 1])}, signs)
