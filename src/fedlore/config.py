@@ -109,8 +109,10 @@ def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
     place = f"[{where}] " if where else ""
     for name, value in values.items():
         if name not in fields:
-            more = f"; a source begins with the line [[{where}.sources]]" * ("sources" in fields)
-            raise ConfigError(place + unknown("key", name, fields) + more)
+            said = place + unknown("key", name, fields)
+            if "sources" in fields and not said.endswith("?"):  # nor is it a slip of the pen
+                said += f"; a source begins with the line [[{where}.sources]]"
+            raise ConfigError(said)
         for key in _misplaced(value, hints[name], fields):
             raise ConfigError(
                 f"{place}'{key}' stands below the line [{name}] and is read as a part of it: move "

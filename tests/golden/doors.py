@@ -23,6 +23,7 @@ from fedlore.answers import Measured
 from fedlore.bundle import read_bundle
 from fedlore.bundle.change import change_reason, nearest_changes
 from fedlore.bundle.explain import answer_with_reasons, moved_by
+from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.serve.answer import in_words, write_answers
 from fedlore.checker.bundles import knowledge_texts
 from fedlore.core.examples import Examples
@@ -161,7 +162,7 @@ def served(door: Door) -> Any:
         try:
             (said,) = map(in_words, write_answers(bundle, *answer_with_reasons(bundle, row)))
             told.append(said)
-            told.append([one.text for one in moved_by(bundle, row)[0]])
+            told.append([one.text for one in moved_by(bundle, row, answer_rows(bundle, row))[0]])
             changes = nearest_changes(bundle, row[0]) if i < 4 else []
             told.append(change_reason(bundle, row[0], changes).text)
         except KnowledgeError as error:

@@ -59,10 +59,15 @@ def linear_learners():
     return kept  # fmt: skip
 
 
+def _signs(*rows):
+    """Of each input its direction and the ends of its turn; none is concave or convex."""
+    return torch.tensor([*rows, [0.0] * len(rows[0])])
+
+
 def parts_of_linear_learners():
     place = torch.tensor([-40.0, -0.5, 0.0, 0.5, 1.7, 2.5, 60.0])
     ends = torch.tensor([-INF, -3.0, 0.0, 3.0, INF])
-    signs = torch.tensor([[1.0, -1.0, 0.0, NAN], [NAN, NAN, 2.0, NAN], [NAN, NAN, 3.0, NAN]])
+    signs = _signs([1.0, -1.0, 0.0, NAN], [NAN, NAN, 2.0, NAN], [NAN, NAN, 3.0, NAN])
     weight = [[1.0, -1.0, 5.0, 0.0], [0.0, 0.0, 0.0, 0.0], [1.0, -1.0, 5.0, 1.0], [-1.0, -1, 0, 0]]
     ways = torch.tensor([1.0, -1.0, 0.0, NAN])
     return [
@@ -95,8 +100,8 @@ def trees_of_a_site():
         (trees.BoostedTrees("", 4), c % 2 + 1, few),
         (trees.BoostedTrees("", signs=(1.0, -1.0, NAN), rows=40), y, few),
     ]  # fmt: skip
-    signs = torch.tensor([[1.0, -1.0, 0.0], [NAN] * 3, [NAN] * 3])
-    turned = torch.tensor([[1.0, -1.0, 0.0], [0.0, NAN, NAN], [0.5, NAN, NAN]])
+    signs = _signs([1.0, -1.0, 0.0], [NAN] * 3, [NAN] * 3)
+    turned = _signs([1.0, -1.0, 0.0], [0.0, NAN, NAN], [0.5, NAN, NAN])
     kept = []
     for one, target, settings in learners:
         made, said = one.fit(x, target, settings[1]), one.trace(x, target, at, settings)
@@ -117,8 +122,8 @@ def trees_as_tables():
         0.0], \
         [0.0, 5.0, 0.0, 7.0, 9.0]  # fmt: skip
     x, kept = _rows(9), []
-    signs = torch.tensor([[1.0, -1.0, 0.0], [NAN] * 3, [NAN] * 3])
-    turned = torch.tensor([[1.0, -1.0, 0.0], [0.0, NAN, NAN], [0.5, NAN, NAN]])
+    signs = _signs([1.0, -1.0, 0.0], [NAN] * 3, [NAN] * 3)
+    turned = _signs([1.0, -1.0, 0.0], [0.0, NAN, NAN], [0.5, NAN, NAN])
     for said, base, scale, outputs in (
         ([one], [0.5], [2.0], None), ([one, other], [0.5], [2.0], None),
         ([one, other], [0.0, 1.0], [1.0, 3.0], [1, 0]), ([one], [0.5], [-2.0], None),
@@ -134,8 +139,8 @@ def trees_as_tables():
 
 
 def learners_that_turn():
-    signs = torch.tensor([[1.0, -1.0, 0.0, NAN], [0.0, NAN, 1.0, NAN], [0.5, NAN, 1.0, NAN]])
-    cut = bent.cut_at_turns(signs)
+    signs = _signs([1.0, -1.0, 0.0, NAN], [0.0, NAN, 1.0, NAN], [0.5, NAN, 1.0, NAN])
+    cut = bent.cut_inputs(signs)
     x = torch.cat([_rows(), _grid(40, 1)], 1)
     kept = [vars(cut), cut(x[:5]), cut(x[:5, :2]), [cut.count(x[:, :i]) for i in (1, 2, 4)]]
     learner = bent.TurningLearner(linear.SignedLinear(linear.Ridge("r"), cut.way), cut)
@@ -143,7 +148,7 @@ def learners_that_turn():
     looser = bent.Bent(**(vars(made) | {"weight": -made.weight}))
     return [*kept, vars(made), made(x[:5]), made.ways(signs), made.keeps(signs), made.outputs,
             looser.keeps(signs), learner.trace(x, _target(), x[:4], [0.1, 1.0]), learner.name,
-            bent.cut_at_turns(signs[:, 1:2])]  # fmt: skip
+            bent.cut_inputs(signs[:, 1:2])]  # fmt: skip
 
 
 def what_members_see():
@@ -191,8 +196,7 @@ def members_and_how_they_are_kept():
     known, number = Examples(x, None, _shares(12, 4), _grid(12, 4) >= -2), Measured(x, cut=bins)
     said, tensors = members.write_own_members(made)
     read = members.read_own_members(said, tensors, columns=3, heard=3)
-    signs = torch.full((3, 6), NAN)
-    signs[0] = torch.tensor([1.0, -1.0, 0.0, 1.0, 0.0, 0.0])
+    signs = _signs([1.0, -1.0, 0.0, 1.0, 0.0, 0.0], [NAN] * 6, [NAN] * 6)
     lost = signs.clone()
     lost[0, 3] = NAN
     return [
@@ -391,8 +395,7 @@ def judged_outputs_and_folds():
             *baseline._order_families(members.see_order(known, 4), 4, 0, None),
         )
     ]
-    signs = torch.zeros(3, 6)
-    signs[1:] = NAN
+    signs = _signs([0.0] * 6, [NAN] * 6, [NAN] * 6)
     return [
         [tried(baseline.folds, n, seed=1, site="a") for n in (1, 4, 5, 9)], judged.width,
          judged.error,
@@ -403,7 +406,8 @@ def judged_outputs_and_folds():
                    signs.masked_fill(torch.arange(6) > 2, NAN))],
         [[m.words for m in baseline._modes(k, over=o)] for k in (known, Examples(x, y))
          for o in (True, False)],
-        baseline.kind_of_learner("ridge, alone"), baseline._terms(members.see_numbers(rows)),
+        [baseline.kind_of_learner(name, said) for name in ("ridge, alone", "extra trees, alone")
+         for said in (number.held, judged.held)], baseline._terms(members.see_numbers(rows)),
         baseline._nll(torch.tensor([[-1.0, -INF]]), torch.tensor([1])),
         baseline._wrong(torch.tensor([[-1.0, -2.0]] * 2), torch.tensor([1, 0])),
         tried(baseline._labels, Examples(x)),

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedlore.core.scaler import Scaler
+from fedlore.core.scaler import Input, Inputs, Scaler, leave_unscaled
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.models.attribution import input_effects, input_importance, name_effects, usual_row
 
@@ -74,3 +74,9 @@ def test_the_usual_level_is_one_that_there_is(scaled):
     x = torch.tensor([[0.0, 0.0], [2.0, 1.0], [10.0, 2.0], [4.0, 2.0]])
     found = usual_row(Scaler.of(x) if scaled else None, x, schema)
     assert found.tolist() == [4.0 if scaled else 3.0, 1.0 if scaled else 2.0]
+
+
+def test_where_nothing_is_scaled_the_usual_row_is_the_middle_of_those_at_hand():
+    inputs = Inputs((Input(), Input(levels=2)))
+    x, schema = torch.tensor([[1.0, 1.0], [4.0, 1.0], [9.0, 0.0]]), None
+    assert usual_row(leave_unscaled(inputs), x, schema).tolist() == [4.0, 1.0]

@@ -62,7 +62,7 @@ def usual_row(scaler: Scaler | None, x: Tensor, schema: Schema | None) -> Tensor
 
     Where nothing was scaled, the middle of the rows at hand. There is nothing between two levels.
     """
-    if scaler is None or len(scaler.shift) < x.shape[1]:
+    if scaler is None or len(scaler.shift) < x.shape[1] or not scaler.shift.any():
         usual = x.double().nanquantile(0.5, dim=0)
     elif scaler.inputs is None:
         usual = scaler.shift[: x.shape[1]].clone()
