@@ -24,8 +24,10 @@ def test_only_the_whole_training_of_a_fold_leaves_its_network_behind(tmp_path, f
     assert (shelf.full_training(trial) is not None) == (fold != MAIN and rounds == 9)
 
 
-def test_a_site_scores_its_own_ensemble_and_leaves_other_models_to_every_engine():
+def test_a_site_scores_its_own_ensemble_and_leaves_other_models_to_every_engine(tmp_path):
     site = LoreSite.__new__(LoreSite)
+    site._kit = SimpleNamespace(path=tmp_path.joinpath)
+    site._terms = SimpleNamespace(schema=SimpleNamespace(names=()), run="run")
     site._rows = SimpleNamespace(id="a", member=SimpleNamespace(data=range(7), test=None))
     own = site.answer(Task("evaluate", 3))
     assert (own.client, own.round, own.rows, own.upload, own.metrics) == ("a", 3, 7, {}, {})

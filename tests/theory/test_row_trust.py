@@ -36,7 +36,8 @@ def test_any_trust_of_a_row_keeps_the_properties(seed, mixed):
         own[::4] = torch.nan
         trust = torch.where(own.isnan(), 0.25, own)
         known = Examples(torch.zeros(len(logits), 1), None, prior, allowed, trust=own)
-        log_probs = Ensemble((), (), 0.75, 0.25).log_probs(logits, known)
+        ensemble = Ensemble((), (), 0.75, 0.25)
+        log_probs = ensemble.log_probs(ensemble.speak(logits, known), known)
     else:
         log_probs = inject(logits, prior, allowed, trust)
     p = log_probs.exp()

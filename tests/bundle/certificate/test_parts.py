@@ -368,7 +368,7 @@ TURN = (1.0, 3.0)  # between these ends nothing is asked
 def test_a_tree_keeps_a_shape_where_each_of_its_splits_does(sign, turns):
     draw, found = random.Random(f"{sign} {turns}"), set()
     ends = TURN if turns else (np.nan, np.nan)
-    signs = np.array([[sign, 0.0], [ends[0], np.nan], [ends[1], np.nan]])
+    signs = np.array([[sign, 0.0], [ends[0], np.nan], [ends[1], np.nan], [0.0, 0.0]])
 
     def ways(at, threshold):
         if at == 1:
@@ -387,6 +387,6 @@ def test_a_tree_keeps_a_shape_where_each_of_its_splits_does(sign, turns):
 def test_a_tree_that_leads_back_to_itself_is_not_followed():
     own = {"feature": np.array([0, -1, -1]), "threshold": np.zeros(3),
            "values": np.array([[0.0], [1.0]])}  # fmt: skip
-    signs = np.array([[1.0], [np.nan], [np.nan]])
+    signs = np.array([[1.0], [np.nan], [np.nan], [0.0]])
     assert _trees_keep(own | {"child": np.array([1, 0, 1])}, signs)
     assert not _trees_keep(own | {"child": np.array([0, 0, 1])}, signs)

@@ -51,7 +51,7 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     other = with_expert(ensemble, trust)
     assert other.expert == trust
     for one in (ensemble, other, with_expert(other, 0.0)):
-        found = one.without_expert(torch.zeros(2, 3), ROWS).exp()
+        found = one.without_expert(one.speak(torch.zeros(2, 3), ROWS), ROWS).exp()
         assert torch.allclose(found, torch.tensor([[0.5, 0.5, 0.0]] * 2))
 
 

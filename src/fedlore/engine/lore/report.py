@@ -153,3 +153,8 @@ def _without_shapes(site: SiteRows) -> list[str]:
         lost.append("the expert, who is not shown to move so")
     named = " and ".join([", ".join(lost[:-1]), lost[-1]] if len(lost) > 1 else lost)
     return [f"Left out so that the shapes hold for sure ({shapes}): {named}."] if lost else []
+
+
+def add_line(report: Benefit, name: str, errors: Tensor) -> Benefit:
+    """The report with a line for another way to predict."""
+    return replace(report, lines=(*report.lines, measure_line(name, errors, report.measure)))

@@ -45,14 +45,7 @@ from ...models.own.mixture import (
 from ...models.regressor import network_number
 from ..one_shot import one_shot_rows
 from .one_shot import judge_network, out_of_fold, sign_line
-from .report import (
-    StackMember,
-    compare,
-    gain_of,
-    judge_unseen,
-    left_out,
-    measure_line,
-)
+from .report import StackMember, add_line, compare, gain_of, judge_unseen, left_out
 from .rows import WORST, SiteRows, nll_rows
 from .space import MAIN, Candidate, Trial
 from .start import (
@@ -284,16 +277,15 @@ def value_columns(rows: SiteRows, stack: Stack) -> tuple[BenefitLine, ...]:
     site that lacks a column works as long as others, who can see when it answers.
     """
     schema, count = rows.member.knowledge.schema, len(stack.y)
-    if schema is None or not stack.own_losses:
+    features = () if schema is None or not stack.own_losses else schema.features
+    lost = [at for at, one in enumerate(features) if one.may_miss][:MOST_COLUMNS]
+    if schema is None or not lost:
         return ()
     if count > MOST_VALUED:
         some = torch.arange(count)[thin(count, MOST_VALUED)]
         rows = SiteRows(rows.member.select(some), rows.common)
         stack = stack_of(rows, stack.candidate) or stack
     empty = raw_rows(rows.member.data.x, schema).isnan().all(0)
-    lost = [at for at, one in enumerate(schema.features) if one.may_miss][:MOST_COLUMNS]
-    if not lost:
-        return ()
     errors, found = _own_errors(stack), []
     for at in lost:
         without = _own_errors(stack_of(rows.without(at), stack.candidate) or stack)
@@ -494,7 +486,7 @@ class ClassStack(Stack):
         if trust.rows is not None:
             blend = partial(self.blend, trust=trust.rows)
             outputs = judge_unseen(members, blend, own=self.own_losses, rows=len(self.y))
-            report = _add_line(report, self.errors(outputs))
+            report = add_line(report, BY_ROW, self.errors(outputs))
         verdict = judge_classes(outputs.exp(), self.y, ordered=common.ordered)
         report = verdict.add_to(report)
         report = replace(report, left_out=left_out(self.site))
@@ -593,13 +585,7 @@ class NumberStack(Stack):
         verdict = judge_number(mixed, measured, width)
         report = verdict.add_to(chosen.report)
         if trust.rows is not None:
-            report = _add_line(report, self.errors(mixed))
+            report = add_line(report, BY_ROW, self.errors(mixed))
         report = replace(report, left_out=left_out(self.site))
         known = trust.knowledge(self.knowledge)
         return SiteModel(ensemble, known, finished, report, verdict.scores)
-
-
-def _add_line(report: Benefit, errors: Tensor) -> Benefit:
-    """The report with a line for λ row by row."""
-    line = measure_line(BY_ROW, errors, report.measure)
-    return replace(report, lines=(*report.lines, line))

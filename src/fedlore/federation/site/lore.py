@@ -191,5 +191,7 @@ class LoreSite:
     def _benefit(self) -> dict[str, Any]:
         """The site's own table of this run; empty where it has none."""
         path = self._kit.path(BENEFIT)
-        table: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        table: dict[str, Any] = (
+            json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        )
         return table if table.get("run") == self._terms.run else {}
