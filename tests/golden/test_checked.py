@@ -12,7 +12,10 @@ from .checked import BASES, CHECKED, looked
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-@pytest.mark.parametrize("name", BASES)
+SLOW = {"mixture": pytest.mark.slow}  # its many members take as long as all others
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in BASES])
 def test_the_checker_says_of_each_change_what_it_said(name):
     before, now = json.loads(CHECKED.read_text())[name], looked(name)
     assert now.pop("faults") == before.pop("faults")

@@ -21,6 +21,7 @@ def test_a_door_shows_what_it_showed(name, door):
     assert look(Door(name, CASES[name]), door) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SLIPPED)
 def test_a_slip_is_answered_as_it_was(name):
     before = json.loads(SLIPS_FROZEN.read_text())[name]

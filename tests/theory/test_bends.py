@@ -312,6 +312,7 @@ def test_only_the_recipe_with_members_takes_a_site_with_a_bend(engine):
     assert fit([bare], mlp(3, K), bins=BINS, rounds=1, engine=engine).model("s1") is not None
 
 
+@pytest.mark.slow
 def test_the_recipe_keeps_it_without_its_network_and_tells_so(monkeypatch):
     monkeypatch.setattr(baseline, "has_trees", lambda: False)
     sites = []
