@@ -232,7 +232,9 @@ def _odd_members(said, tensors) -> list:
                  "high": torch.tensor([0.0, 2.0]), **{n: torch.ones(2).double() for n in
                  ("mean", "scale")}, "weight": torch.ones(2, 1).double(),
                  "constant": torch.ones(1).double()},
-        "waves": {"mean": torch.ones(3).double(), "scale": torch.ones(3).double(),
+        "waves": {"column": torch.arange(3).short(), "low": -torch.ones(3),
+                  "high": torch.ones(3),
+                  "mean": torch.ones(3).double(), "scale": torch.ones(3).double(),
                   "frequency": torch.ones(3, 2).double(), "weight": torch.ones(7, 1).double(),
                   "constant": torch.ones(1).double()},
         "linear": {n: torch.ones(s).double() for n, s in

@@ -132,7 +132,8 @@ def _is_positive(value: Any) -> bool:
 #: What a value of a layer or a member must be, by its name.
 _VALUES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys("in_features out_features in_channels out_channels".split(), _is_count),
-    **dict.fromkeys("groups num_groups num_channels features classes".split(), _is_count),
+    **dict.fromkeys("groups num_groups num_channels features".split(), _is_count),
+    "classes": lambda value: type(value) is int and 2 <= value <= 1 << 16,
     "hidden": lambda value: all(map(_is_count, value)),
     **dict.fromkeys("slope width inverse_temperature eps rows share".split(), _is_positive),
     "reach": lambda value: value is None or _is_positive(value),

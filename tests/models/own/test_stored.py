@@ -83,6 +83,7 @@ def first(value):
         ("0.scale", first(0.0), "scale that is not above 0"),
         ("0.mean", lambda t: t[1:], "does not fit 6 inputs"),
         ("0.mean", lambda t: t.float(), "must be float64"),
+        ("0.mean", lambda t: t.bfloat16(), "'0.mean' cannot be torch.bfloat16"),
         ("1.feature", first(3), "not a set of trees over 3 inputs"),
         ("1.child", first(0), "not a set of trees"),  # a circle
         ("1.child", lambda t: t + 10_000, "not a set of trees"),
@@ -119,6 +120,14 @@ def test_values_that_were_tampered_with_are_refused(members, change, rule):
     said, tensors = write_own_members(members)
     with pytest.raises(FedloreError, match=rule):
         read_own_members([{**said[0], **change}, *said[1:]], tensors, columns=3, heard=3)
+
+
+@pytest.mark.parametrize("classes", [1, True, 3.0, (1 << 16) + 1])
+def test_no_member_predicts_more_classes_than_anybody_has(members, classes):
+    said, tensors = write_own_members(members)
+    said[2]["classes"] = classes
+    with pytest.raises(FedloreError, match="classes of member 2 cannot be"):
+        read_own_members(said, tensors, columns=3, heard=3)
 
 
 def test_tensors_of_nobody_and_tensors_that_lack_are_refused(members):

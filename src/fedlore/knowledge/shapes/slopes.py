@@ -22,26 +22,29 @@ _WIDE = Arithmetic(np.float64)  # slopes are bounded in double precision
 
 def never_against(tree: Tree, column: int, sign: int, boxes: Boxes) -> Array:
     """Boxes in which a formula is defined and more of a column never moves it against the sign."""
-    steps, (root,) = join_steps(tree)
-    defined = ~boxes.interval(tree).undefined
-    with np.errstate(all="ignore"):
-        slope = _Slopes(steps, column, boxes.low, boxes.high).of(root)
-    if slope is None:
-        return defined
-    right = slope.low >= 0 if sign > 0 else slope.high <= 0
-    return defined & right & ~slope.undefined
+    return _never(_Slopes.of, tree, column, sign, boxes)
 
 
 def never_bends_against(tree: Tree, column: int, sign: int, boxes: Boxes) -> Array:
     """Boxes in which a formula is defined and its slope never moves against the sign."""
+    return _never(_Slopes.bend, tree, column, sign, boxes)
+
+
+def _never(
+    find: "Callable[[_Slopes, int], Interval | None]",
+    tree: Tree,
+    column: int,
+    sign: int,
+    boxes: Boxes,
+) -> Array:
     steps, (root,) = join_steps(tree)
     defined = ~boxes.interval(tree).undefined
     with np.errstate(all="ignore"):
-        bend = _Slopes(steps, column, boxes.low, boxes.high).bend(root)
-    if bend is None:
+        found = find(_Slopes(steps, column, boxes.low, boxes.high), root)
+    if found is None:
         return defined
-    right = bend.low >= 0 if sign > 0 else bend.high <= 0
-    return defined & right & ~bend.undefined
+    right = found.low >= 0 if sign > 0 else found.high <= 0
+    return defined & right & ~found.undefined
 
 
 @dataclass(frozen=True, eq=False)

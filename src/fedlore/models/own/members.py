@@ -311,6 +311,9 @@ def read_own_members(
     for place, one in enumerate(said):
         own = {n.partition(".")[2]: t for n, t in left.items() if n.startswith(f"{place}.")}
         left = {n: t for n, t in left.items() if not n.startswith(f"{place}.")}
+        odd = [f"'{place}.{name}' cannot be {t.dtype}" for name, t in own.items() if _is_odd(t)]
+        if odd:
+            raise FedloreError(odd[0])
         arrays = {name: t.numpy() for name, t in own.items()}
         fault = member_fault(place, one, arrays, columns, heard)
         if fault:
@@ -326,6 +329,11 @@ def read_own_members(
     if left:
         raise FedloreError(f"no member has the tensor '{min(left)}'")
     return made
+
+
+def _is_odd(t: Tensor) -> bool:
+    """Whether a tensor is of a type that numpy has not, such as bfloat16."""
+    return t.dtype not in (torch.float64, torch.float32, torch.int16, torch.int32)
 
 
 def _name(table: Mapping[str, type], one: OwnMember | Body) -> str:
